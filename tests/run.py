@@ -37,7 +37,7 @@ _PR_SET_CHILD_SUBREAPER: Final = 36  # prctl(2)
 
 @dataclass(frozen=True)
 class Cost:
-    """What a run of the suite took; `loop` is the CPU seconds of 20 million additions."""
+    """The cost of a run of the suite; `loop` is the CPU seconds of 20 million additions."""
 
     tests: int
     wall: float
@@ -146,7 +146,7 @@ def lines_of(cost: Cost) -> list[str]:
 
 
 def over_budget(cost: Cost, budget: float) -> tuple[str, bool]:
-    """Return what is wrong with the cost, or an empty string; and whether that fails the run."""
+    """Return the fault of the cost, or an empty string; and whether it fails the run."""
     if cost.loops <= budget:
         return "", False
     problem = (

@@ -14,7 +14,7 @@ _LOST: Final = ("ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "Failed to fetch")
 
 
 class Keyboard:
-    """The keys of an operator, and what the operator sees."""
+    """The keyboard of an operator, and the visible text."""
 
     def __init__(self, tab: Tab) -> None:
         self.tab = tab

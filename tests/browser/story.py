@@ -232,7 +232,7 @@ class Story:
         self.require_accessible()
 
     def kill_the_admin_service(self, job: str = "") -> None:
-        """Kill it during a `job`; the page says so, and the session survives the restart."""
+        """Kill the service during a `job`; the page reports it, and the session survives the restart."""
         self.keys.tab.refused = {503}
         self.stack.admin.kill()
         if job:

@@ -35,7 +35,7 @@ _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def ensure_base_images(docker: Docker) -> None:
-    """Make the images that the engine does not have, and print which are stand-ins."""
+    """Build the images that the engine lacks, and print which are stand-ins."""
     makers = {
         PYTHON: _python,
         UV: _uv,

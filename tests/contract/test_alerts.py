@@ -78,7 +78,7 @@ def test_no_changed_rule_passes_its_test(programs: Programs, tmp_path: Path) -> 
 
 
 def _results(programs: Programs, *files: Path) -> dict[Path, str]:
-    """Return what promtool says of each file of tests."""
+    """Return promtool's output for each file of tests."""
     said = promtool(programs, "test", "rules", *files)
     found = re.findall(r"Unit Testing: +(\S+)\n((?: +.*\n|\n)*)", f"{said}\n")
     return {Path(file): result.strip() for file, result in found}

@@ -70,7 +70,7 @@ def of_log(log: RegistryLog) -> Rig:
 
 
 def as_whole_documents(log: RegistryLog) -> Callable[[Any], None]:
-    """Write change sets that make this document of the last good one; nobody checks it before."""
+    """Write the change sets from the last valid document to this one, without a check."""
     chain = Chain()
 
     def put(document: Any) -> None:

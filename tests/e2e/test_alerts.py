@@ -62,7 +62,7 @@ def test_a_stopped_database_is_the_only_page_and_everything_resolves_after_its_r
 
 
 class Asked:
-    """What a Prometheus answers to queries that find one series."""
+    """The answers of Prometheus to queries that find one series."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -143,7 +143,7 @@ def test_killed_itself_it_takes_everything_along(up: StartUp) -> None:
 
 
 def keeps(admin: str) -> bool:
-    """Whether the admin service keeps what is parked, and has all of it."""
+    """Return whether the admin service has stored all parked events."""
     try:
         return bool(httpx2.get(f"{admin}/readyz").status_code == 200)
     except httpx2.TransportError:

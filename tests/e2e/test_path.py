@@ -28,7 +28,7 @@ def scene(
     postgres: HasDsn,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Scene:
-    """An event name of the test's own on the stack that all share; starts no writer."""
+    """An event name of one test on the shared stack; starts no writer."""
 
     def none(*_: object, **__: object) -> Service:
         raise AssertionError("these tests share the writer")
@@ -188,7 +188,7 @@ def test_without_a_writer_the_gateway_goes_on_accepting_and_all_lands_when_it_re
 def test_a_rising_load_is_followed_to_its_rows(
     scene: Scene, gateway: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """What `python -m loadtest.run rising` does, for a moment and on this stack."""
+    """Run `loadtest.run rising` briefly on this stack."""
     target = Target(url=gateway.url, bootstrap=scene.bootstrap, dsn=scene.dsn)
     rising = named(RISING, 2, batch=1)
     rising = replace(rising, steps=rising.steps[:8], breaks=600.0)  # to 1,300 a second

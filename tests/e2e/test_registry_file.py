@@ -114,7 +114,7 @@ def test_registry_file_yields_tables_and_rows_and_each_save_is_applied_or_refuse
 
 
 def _two_at_once(me: Newcomer, folder: Path) -> None:
-    """Of two who have read the same, one is in force and the other is told."""
+    """Two changes of the same state: one comes into force, the other is refused with a conflict."""
     both_read = threading.Barrier(2)
 
     def applied(n: int) -> str:

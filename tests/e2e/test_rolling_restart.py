@@ -47,7 +47,7 @@ _DATABASE = "warehouse"
 
 @dataclass
 class Site:
-    """What runs, and what nobody may read."""
+    """The running processes, and the secrets that must not be visible."""
 
     kafka: Kafka
     brokers: Brokers
@@ -73,7 +73,7 @@ class Site:
 
 
 class Load:
-    """Sends at a steady pace from a thread of its own until it is stopped."""
+    """Sends at a constant rate from a separate thread until it is stopped."""
 
     def __init__(self, site: Site) -> None:
         self.client = Onramp(

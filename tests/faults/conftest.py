@@ -141,7 +141,7 @@ def other(postgres: HasDsn, database: Database) -> Iterator[Other]:
 
 @pytest.fixture
 def fresh(other: Other) -> Iterator[Other]:
-    """A new database, for what a dump of `other` holds."""
+    """A new database for a dump of `other`."""
     found = other.sibling(other.dsn + "_fresh")
     found.create()
     try:
@@ -181,7 +181,7 @@ def hung(breakable_postgres: Postgres) -> Other:
 
 @pytest.fixture
 def server(breakable_postgres: Postgres) -> Iterator[Stopped]:
-    """The server of `hung`; it goes on when the test is over."""
+    """The server of `hung`; it is continued after the test."""
     server = Stopped(breakable_postgres)
     yield server
     server.go_on()
@@ -218,7 +218,7 @@ def breakable_kafka(one_kafka: Kafka) -> Iterator[Kafka]:
 
 @pytest.fixture
 def start_alone(inline_writers: StartInline) -> Callable[..., Any]:
-    """What starts the writers of `alone`."""
+    """The function that starts the writers of `alone`."""
     return inline_writers
 
 
@@ -226,7 +226,7 @@ def start_alone(inline_writers: StartInline) -> Callable[..., Any]:
 def alone(
     breakable_kafka: Kafka, database: Database, start_alone: Callable[..., Any], tmp_path: Path
 ) -> Scene:
-    """A scene on a Kafka of one broker that nobody else has meanwhile."""
+    """A scene on a Kafka of one broker that no other test uses meanwhile."""
     return Scene(
         start_writer=start_alone,
         bootstrap=breakable_kafka.bootstrap,
@@ -238,11 +238,11 @@ def alone(
 
 @pytest.fixture
 def two(inline: Scene) -> Two:
-    """A scene's topic and another beside it."""
+    """A scene's topic, and a second topic."""
     return Two(inline)
 
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> Bug:
-    """What nobody foresaw, in the steps of inline writers."""
+    """Unexpected errors in the steps of inline writers."""
     return Bug(monkeypatch)

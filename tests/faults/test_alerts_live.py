@@ -43,7 +43,7 @@ Alert = dict[str, Any]
 
 
 class Looking:
-    """What a Prometheus says, and every page that it had called for meanwhile."""
+    """The answers of a Prometheus, and every page alert that fired meanwhile."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -159,7 +159,7 @@ def test_a_database_that_is_out_pages_alone_and_the_first_parked_events_are_a_ti
 
 
 def was_right_and_in_time(looking: Looking, stopped: float, returned: float) -> None:
-    """Look at what Prometheus kept of the outage, in its own times: a slow machine takes no more of them."""
+    """Read Prometheus' samples of the outage at its own times, independent of the machine's speed."""
     out = looking.history('sum(onramp_writer_database_state{state="out"})[1h:1s]', stopped)
     seen = min(at for at, value in out.items() if value)
     back = min(at for at, value in out.items() if at > seen and not value)

@@ -30,7 +30,7 @@ def _produce(scene: Scene, prefix: str, count: int) -> None:
 
 @pytest.fixture
 def halted(inline: Scene) -> Scene:
-    """0 to 2 have landed, and 3 to 6 are gone before anybody has settled them."""
+    """Events 0 to 2 have landed; Kafka deleted 3 to 6 before they were settled."""
     make_topics(inline.bootstrap, inline.topic, partitions=1)
     writer = inline.writer()
     _produce(inline, "old", 3)
@@ -45,7 +45,7 @@ def halted(inline: Scene) -> Scene:
 
 @pytest.fixture
 def accepted(halted: Scene) -> Scene:
-    """A person has said to go on, and 7 to 9 have landed since."""
+    """An operator accepted the loss, and 7 to 9 have landed since."""
     given = ["--kafka", halted.bootstrap, "--dsn", halted.dsn]
     word = ["partitions", "resolve", f"{halted.topic}/0", "accept", *given]
     eventually(lambda: CliRunner().invoke(app, word).exit_code == 0)

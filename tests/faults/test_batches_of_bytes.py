@@ -41,7 +41,7 @@ def test_events_of_100_kb_come_in_batches_of_few(inline: Scene) -> None:
 def test_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
     inline: Scene, places: Places, other: Other
 ) -> None:
-    """Also when two more writers die on the way, and the route to the other database is taken away."""
+    """The same if two more writers end meanwhile, and the route to the other database is removed."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})
     places.kill_at("writer.after_commit")
@@ -73,7 +73,7 @@ def test_a_plan_that_is_too_large_is_finished_in_pieces_under_its_routes(
 def test_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
     inline: Scene, places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where what they counted and did not commit is of a whole, and of which a half is begun now."""
+    """The same if uncommitted counts are those of the whole range, of which a half starts now."""
     monkeypatch.setattr(unfinished_ranges, "_HALVING_PAUSE_SECONDS", 0.0)
     inline.produce(b"no json " + inline.name.encode(), *(event(f"e-{i}", inline.name) for i in range(31)))
     inline.accepted += 31
@@ -89,7 +89,7 @@ def test_a_plan_that_two_writers_died_of_is_begun_again_in_halves(
 
 
 def test_halves_of_a_plan_that_was_diverted_drain_once(inline: Scene, places: Places, other: Other) -> None:
-    """Where two writers died behind the markers of the whole, those of the halves stand beside them."""
+    """If two writers ended after the markers of the whole range, those of the halves are in addition."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})
     inline.send(1)

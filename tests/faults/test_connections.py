@@ -86,7 +86,7 @@ def test_while_postgres_has_no_connection_left_events_wait_and_none_is_parked(
 
 
 class Flow:
-    """Events with and without a field, sent without a pause until told to stop."""
+    """Events with and without a field, sent without a pause until stopped."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene

@@ -29,7 +29,7 @@ _PATIENCE = 120.0
 
 
 class Broken:
-    """A topic that a writer has settled up to 10, and a neighbour; then its log goes back to 6."""
+    """A topic that a writer has settled up to 10, and another one; then its log is cut at 6."""
 
     def __init__(self, scene: Scene, kafka: Kafka, other: Other | None = None) -> None:
         self.scene = scene
@@ -69,7 +69,7 @@ class Broken:
         self.kafka.wait_ready()
 
     def goes_back(self, at: int = 6) -> None:
-        """The machine loses power, and with it what was not on disk."""
+        """Simulate a power failure: records that were not on disk are lost."""
         self.kill()
         cut(self.folder, self.scene.topic, at)
         self.come_back()
@@ -227,7 +227,7 @@ def test_waiting_events_from_before_a_truncation_land_along_with_accepted_events
 
 @pytest.mark.full
 def test_an_unclean_election_halts_what_was_settled_above_it(database: Database, tmp_path: Path) -> None:
-    """Broker by broker: what only the first had is settled, and the one that lagged is made leader."""
+    """Records that only the first broker had are settled, then the lagging broker becomes leader."""
     running: list[Inline] = []
     with started(Kafka(tmp_path / "kafka", brokers=3, heap_mb=384)) as cluster:
         scene = Scene(

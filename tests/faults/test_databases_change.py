@@ -23,7 +23,7 @@ from tests.fixtures.writer import event, eventually, landed, make_topics, produc
 
 @pytest.fixture
 def planned(inline: Scene, places: Places) -> Scene:
-    """A scene whose writer died after its plan and before its rows."""
+    """A scene whose writer ended after its plan and before its rows."""
     inline.send(30)
     places.kill_at("writer.after_copy")
     assert isinstance(inline.writer(wait=False).ended(), KilledError)
@@ -39,7 +39,7 @@ def beside(scene: Scene) -> str:
 
 
 def both(scene: Scene, **settings: Any) -> Inline:
-    """A writer of the scene's event type and of the one beside it."""
+    """A writer of the scene's event type and of the second one."""
     return scene.writer(topics=rf"events\.{scene.name}.*", **settings)
 
 
@@ -154,7 +154,7 @@ def test_a_database_that_is_put_back_after_events_went_on_without_it_is_halted(
 
 
 def dead_lettered(scene: Scene, other: Other) -> bool:
-    """Whether the audit finds ranges that nobody settled in the other database, and nothing else."""
+    """Return whether the audit's only findings are ranges that the other database has not settled."""
     databases = {scene.database: scene.dsn, other.name: other.dsn}
     report = asyncio.run(
         audit(Request(Brokers(scene.bootstrap), databases, re.escape(scene.topic), deep=True))

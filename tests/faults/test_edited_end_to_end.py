@@ -26,14 +26,14 @@ GOOD = b'{"price":"12,50", "n":1.10}'
 
 
 class Desk:
-    """`onramp errors` at an admin service that has kept two parked events."""
+    """`onramp errors` with an admin service that has stored two parked events."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
         self._folder = folder
 
     def told(self, *verb: str) -> dict[str, Any]:
-        """What a verb says; it must succeed."""
+        """Return the output of a verb, which must succeed."""
         result = CliRunner().invoke(app, ["errors", *verb, "--admin", self._url, "--json"])
         assert result.exit_code == 0, result.output
         said: dict[str, Any] = json.loads(result.stdout)
@@ -49,7 +49,7 @@ class Desk:
         return str(file)
 
     def landed(self, *how: str) -> None:
-        """Rehearse, and replay what was rehearsed: one event, which would land and lands."""
+        """Rehearse one event, which would land, and replay that rehearsal."""
         rehearsed = self.told("rehearse", *how)
         assert [(r["outcome"], r["events"]) for r in rehearsed["results"]] == [("landed", 1)]
         number = str(rehearsed["id"])
@@ -112,7 +112,7 @@ def test_edited_events_land_as_they_were_sent_back_one_of_them_in_another_table(
 
 
 def _corrupt(inline: Scene) -> set[str]:
-    """The tables of which the audit says that a row is not what the edit made; it says nothing else."""
+    """The tables in which the audit finds a row that differs from the edit; it has no other finding."""
     databases = {inline.database: inline.dsn}
     where = Request(
         Brokers(inline.bootstrap), databases, re.escape(inline.topic), deep=True, control=inline.dsn

@@ -23,7 +23,7 @@ BODY = {"content-type": "application/x-ndjson"}
 
 
 class Desk:
-    """The admin service, asked by the key of an operator, and the registry that it and the writer follow."""
+    """The admin service with an operator's key, and the registry that it and the writer follow."""
 
     def __init__(self, scene: Scene, other: Other) -> None:
         self._scene, self._other = scene, other
@@ -45,7 +45,7 @@ class Desk:
         return httpx2.request(method, f"{self.service.url}{path}", headers=headers, timeout=60, **more)
 
     def replay(self, name: str, edits: int) -> httpx2.Response:
-        """Ask for the replay of an upload."""
+        """Request the replay of an upload."""
         asked = {"kind": "replay", "filters": {"edits": edits}, "reason": "the price"}
         return self.ask(name, "POST", "/v1/jobs", json=asked)
 
@@ -79,7 +79,7 @@ def _key(name: str) -> str:
 
 @pytest.fixture
 def desk(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Desk]:
-    """One event is parked in the other database, and kept."""
+    """One event is parked in the other database, and stored."""
     desk = Desk(inline, other)
     registry = desk.register("ann", "bob")
     databases = orjson.dumps({other.name: other.dsn}).decode()
@@ -179,13 +179,13 @@ def test_operator_removed_between_edit_and_replay_starts_no_job(desk: Desk, inli
 
 
 def _routed_own(scene: Scene) -> bool:
-    """Whether the writer lands in the scene's own database by now."""
+    """Return whether the writer lands in the scene's own database now."""
     scene.send(1)
     return bool(_in_own(scene))
 
 
 def _routed_other(scene: Scene, other: Other, table: str) -> bool:
-    """Whether the writer lands in the other database again: what was sent before lands by the old routes."""
+    """Return whether the writer lands in the other database again; earlier events use the old routes."""
     scene.send(1)
     return _relation(other, table) and rows(other.dsn, f"SELECT _id FROM {table}") != []  # noqa: S608
 

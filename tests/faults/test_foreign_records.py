@@ -45,7 +45,7 @@ KEYS = (
 
 
 def _litter(bootstrap: str) -> None:
-    """Put on every topic of Onramp's what others may put there."""
+    """Send foreign records to each of Onramp's own topics."""
     producer = Producer({"bootstrap.servers": bootstrap})
     for topic in OWN:
         compacted = topic in (wire.SETTLED, wire.WRITERS)  # Kafka takes no record without a key there

@@ -20,7 +20,7 @@ _BYTES = 4 << 20
 
 @pytest.fixture
 def small_disk(database: Database) -> Iterator[Path]:
-    """A tablespace of four MiB, named as its folder, on a file system of its own."""
+    """A tablespace of four MiB, named like its folder, on a separate file system."""
     with closing(psycopg2.connect(database.dsn)) as conn, conn.cursor() as cursor:
         conn.autocommit = True  # a tablespace is not made in a transaction
         cursor.execute("SELECT current_setting('data_directory'), current_database()")

@@ -22,7 +22,7 @@ _OF_THE_JVM = (b"NOTE: Picked up", b"WARNING: Using incubator modules")
 
 
 def _nothing_is_left(scene: Scene, orphans: set[psutil.Process]) -> None:
-    """Neither the JVM nor a worker goes on, and no session holds a ledger row."""
+    """Check that the JVM and the workers have ended, and no session holds a ledger row."""
     assert orphans
     eventually(lambda: gone(orphans), 15)
     eventually(lambda: not scene.sessions(), 15)

@@ -101,7 +101,7 @@ def test_a_transaction_that_another_producer_leaves_open_is_lag_and_has_a_name(
 def test_committed_batch_is_counted_at_once_while_totals_cannot_be_read(
     inline: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From some moment on nobody can read the totals."""
+    """From some moment on, reading the totals fails."""
 
     def has_counted(n: int) -> bool:
         shown = writer.shown

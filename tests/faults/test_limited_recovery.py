@@ -47,7 +47,7 @@ def test_a_plan_of_a_time_when_it_was_out_lands_in_pieces(
 def test_a_database_that_answers_a_moment_later_takes_the_first_batch(
     inline: Scene, other: Other, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what it begins with would wait on Kafka, and be late in every figure of its latency."""
+    """Otherwise the first events would wait on Kafka, and raise all figures of latency."""
     waits = threading.Event()
     wait_first_tries = Databases.wait_first_tries
 

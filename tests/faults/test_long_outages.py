@@ -58,17 +58,17 @@ class Outage:
         assert producer.flush(30) == 0
 
     def is_landed(self) -> bool:
-        """Whether the healthy database has it all, and the writer has gone on behind it."""
+        """Return whether the healthy database has all events, and the writer has continued."""
         there = landed(self.scene.dsn, self.quiet), self.scene.landed()
         return there == (self.sent, self.scene.accepted) and self.scene.group() == self.scene.settled()
 
     def has_drained(self) -> bool:
-        """Whether the other database has what is its own, and stands where the healthy one does."""
+        """Return whether the other database has its events, and the ledger of the healthy one."""
         positions = [ledger_of(dsn, self.topic) for dsn in (self.other.dsn, self.scene.dsn)]
         return landed(self.other.dsn, self.scene.name) == self.scene.accepted and positions[0] == positions[1]
 
     def kept(self) -> list[dict[str, Any]]:
-        """What `onramp.system_errors` has of the other database beside events."""
+        """The records on `onramp.system_errors` for the other database that are no events."""
         found = [r.headers[HEADER] for r in records(self.scene.bootstrap, wire.SYSTEM_ERRORS)]
         heads = [(orjson.loads(head), len(head)) for head in found]
         ours = [h | {"bytes": n} for h, n in heads if h["database"] == self.other.name]
@@ -145,7 +145,7 @@ def test_ranges_without_events_for_a_down_database_are_known_after_restart_and_c
 
 
 def test_events_land_in_order_between_ranges_that_have_none(outage: Outage) -> None:
-    """A batch of what nobody wants is a range without events, of a partition that has events."""
+    """A batch of filtered records is a range without events, of a partition that has events."""
     outage.writer()
     outage.round()
     eventually(outage.has_drained)

@@ -33,7 +33,7 @@ _THIRD = 2
 
 
 class Three:
-    """Three brokers, of which the third alone holds the scene's topic and the first two its neighbour."""
+    """Three brokers: only the third has the scene's topic, the first two have another one."""
 
     def __init__(self, cluster: Kafka, scene: Scene) -> None:
         self.cluster = cluster
@@ -69,7 +69,7 @@ class Three:
         return writer
 
     def begins_late(self) -> str:
-        """A topic of the third alone that begins behind 0; returns its events' name."""
+        """A topic on the third broker only, which begins after 0; return its event name."""
         name = f"late_{self.scene.name}"
         self.make(f"events.{name}", [3])
         eventually(lambda: self.leader(f"events.{name}") == 3, _PATIENCE)
@@ -192,7 +192,7 @@ def _an_audit_leaves_out_what_nobody_leads(three: Three) -> None:
 
 
 async def _trimmed(three: Three) -> set[int]:
-    """Delete what is old of what waits; returns of which partitions that could be told."""
+    """Delete drained records; return the partitions for which that was possible."""
     log = Cluster(KafkaSettings(bootstrap=three.scene.bootstrap), three.scene.topic)
     try:
         old = await (await log.start()).offsets_before(wire.SYSTEM_ERRORS, time.time() - 0.1)

@@ -21,7 +21,7 @@ WHY = ("--reason", "restored from last night")
 
 
 class Lost(Operator):
-    """Events parked in `other`, and the admin service that keeps them in the scene's own database."""
+    """Events parked in `other`, and the admin service that stores them in the scene's own database."""
 
     def __init__(self, scene: Scene, other: Other) -> None:
         super().__init__(scene, other)
@@ -38,7 +38,7 @@ class Lost(Operator):
 
 @pytest.fixture
 def lost(inline: Scene, other: Other, tmp_path: Path) -> Iterator[Lost]:
-    """Twenty events that a constraint rejects; it is gone by now."""
+    """Twenty events that a constraint rejected, which is dropped now."""
     inline.writer_into(other, own=False, metrics_seconds=0.1)
     inline.send(5)
     eventually(lambda: landed(other.dsn, inline.name) == 5)

@@ -24,7 +24,7 @@ from tests.fixtures.writer import event, eventually
 
 
 def set_topic(bootstrap: str, topic: str, **settings: str) -> None:
-    """Set what a person may set on a topic."""
+    """Set a topic's settings, as an operator may."""
     entries = [
         ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
         for name, value in settings.items()

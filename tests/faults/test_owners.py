@@ -18,7 +18,7 @@ from tests.fixtures.writer import database_of, eventually, execute, landed, rows
 
 
 def hand_over(writer: Inline, name: str, dsn: str) -> None:
-    """Do what the writer says of a database that is another's."""
+    """Run the statement that the writer prints for a database of another owner."""
     said = eventually(lambda: writer.reasons.get(name, ""))
     [statement] = re.findall(r"UPDATE onramp\.owner .*", said)
     execute(dsn, statement)

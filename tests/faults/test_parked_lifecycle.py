@@ -43,7 +43,7 @@ FIX = '{"cast": "/distance", "to": "number", "decimal": ","}'
 
 
 class Story:
-    """Flights into one database, which is not the one that keeps what is parked."""
+    """Flights for one database; another one stores parked events."""
 
     def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
         self.scene, self.other, self._folder = scene, other, folder
@@ -93,16 +93,16 @@ class Story:
         self.operator.admin.kill()
 
     def state(self) -> str:
-        """What the writer says of the database."""
+        """Return the writer's state of the database."""
         return str(ready(self.writers[-1])[1]["databases"][self.other.name])
 
     def is_settled(self, sent: int) -> bool:
-        """Whether every offset is settled in the database, and the group says so."""
+        """Return whether every offset is settled in the database and committed by the group."""
         ledger = ledger_of(self.other.dsn, self.topic)
         return sum(ledger.values()) == sent and group_offsets(self.scene.bootstrap, self.topic) == ledger
 
     def totals(self) -> dict[str, int]:
-        """What the database counts."""
+        """Return the totals of the database."""
         return dict(rows(self.other.dsn, "SELECT outcome, sum(events)::int FROM onramp.totals GROUP BY 1"))
 
     def groups(self) -> dict[str, dict[str, Any]]:
@@ -192,7 +192,7 @@ def test_nothing_parked_is_forgotten(story: Story, other: Other, fresh: Other, t
 
 
 def _is_parked_behind_an_outage(story: Story) -> None:
-    """Three faults and a database that goes away under them: it drains by itself."""
+    """Three faults and an outage of their database, which then drains."""
     story.writer(MID_REPLAY)
     story.admin()
     story.send(story.first)
@@ -257,7 +257,7 @@ def _is_discarded_though_both_are_killed(story: Story) -> None:
 
 
 def _is_named_and_lands_once(story: Story) -> None:
-    """What the dump has lost of the replays, and nothing else, is open again and replayed again."""
+    """Exactly the replays that the dump lost are open again, and are replayed again."""
     code, said = story.operator.audited()
     assert (code, {f["code"] for f in said["findings"]}) == (1, {"replay_lost"})
     *lost, sums = story.operator.told("recheck", "--reason", "restored", "--dry-run")

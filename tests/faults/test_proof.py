@@ -92,7 +92,7 @@ class Proof:
         return self
 
     def pieces(self, count: int) -> Iterator[None]:
-        """Send everything, a piece each time that one is asked for."""
+        """Send everything, one piece per request."""
         sender = Sender(self.scene.bootstrap)
         parts = [slices(flights, count) for flights in (self.both, self.a, self.b)]
         for piece in zip(*parts, strict=True):
@@ -115,7 +115,7 @@ class Proof:
         )
 
     def arm(self) -> None:
-        """Have the writer killed at its place from now on; a real one is from its start."""
+        """Kill the writer at its failpoint from now on; a real process from its start."""
         if not REAL:
             self._places.kill_at(*self._end)
 
@@ -138,7 +138,7 @@ class Proof:
         return sum((h["kind"], h["database"]) == ("marker", database.name) for h in heads)
 
     def settled(self, *dsns: str) -> bool:
-        """Whether every offset is settled in these databases and the group says so."""
+        """Return whether every offset is settled in these databases and committed by the group."""
         for topic in self.topics:
             group = group_offsets(self.scene.bootstrap, topic)
             if any(ledger_of(dsn, topic) != group for dsn in dsns):
@@ -194,7 +194,7 @@ def test_every_flight_is_where_it_belongs_and_every_broken_one_is_parked_once(
 
 
 def _hangs_under_load(proof: Proof, server: Stopped, pieces: Iterator[None]) -> None:
-    """The server of one database stops between two of its batches; what is sent then lands beside it."""
+    """Stop the server of one database between two batches; events sent meanwhile land in the other."""
     before = proof.offsets_in(proof.hung.dsn)
     eventually(lambda: proof.offsets_in(proof.hung.dsn) > before, PATIENCE)
     server.stop()

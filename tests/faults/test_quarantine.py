@@ -106,7 +106,7 @@ def test_plan_with_unknown_routes_halts_its_partition_until_an_operator_accepts(
 
 
 def _fails_in_company(two: Two, places: Places) -> None:
-    """In one batch with an event that lands: what fails alone has its session, and its plan, begun anew."""
+    """In one batch with an event that lands: a failing range gets a new session and a new plan."""
     held = places.hold_at("writer.before_group_commit")
     produce(two.scene.bootstrap, two.beside, [event("before", f"{two.scene.name}_beside")])
     held.wait()

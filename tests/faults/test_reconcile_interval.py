@@ -18,7 +18,7 @@ _NEVER = 3600
 
 
 class Load:
-    """A topic beside the scene's whose next event is there before a batch ends: the writer is never idle."""
+    """A second topic with constant load, so that the writer is never idle."""
 
     def __init__(self, scene: Scene, places: Places) -> None:
         self._scene = scene

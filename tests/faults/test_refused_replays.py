@@ -31,7 +31,7 @@ _HELD = {"metrics_seconds": 0.2, "idle_in_transaction_ms": 60_000}
 
 
 class Refused(Operator):
-    """Packets for `other` that their topic may not send there; its table has no key, so a repeat is seen."""
+    """Packets for `other` without a grant; its table has no key, so a repeat would be visible."""
 
     def __init__(self, scene: Scene, other: Other, folder: Path) -> None:
         super().__init__(scene, other)

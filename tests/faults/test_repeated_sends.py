@@ -22,7 +22,7 @@ run = CliRunner()
 
 
 class Person:
-    """Somebody at a terminal, with a file for an event."""
+    """An operator at a terminal, with a file for an event."""
 
     def __init__(self, scene: Scene, ground: Ground, admin: str, file: Path) -> None:
         self._scene = scene
@@ -32,7 +32,7 @@ class Person:
         self.file = file
 
     def parked(self) -> list[str]:
-        """The keys of what is parked of the scene's topic, in the order of their receipts."""
+        """The keys of the scene's parked events, by receipt."""
         told = run.invoke(app, ["errors", "tail", "-n", "1000", "--kind", "parked", "--json", *self._at])
         found = [json.loads(line) for line in told.stdout.splitlines()]
         mine = [each for each in found if each["topic"] == self._scene.topic]
@@ -49,7 +49,7 @@ class Person:
         return shown
 
     def _show(self, key: str, *how: str) -> bytes:
-        """What `show` says; nothing until the event is kept."""
+        """The output of `show`; empty until the event is stored."""
         return run.invoke(app, ["errors", "show", key, *how, *self._admin]).stdout_bytes
 
     def send(self) -> None:
@@ -60,7 +60,7 @@ class Person:
 
 @pytest.fixture(scope="module")
 def admin(ground: Ground, own_database: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An admin service, which keeps what all these tests park: once the first writer has made the topic."""
+    """An admin service that stores the parked events of these tests, once a writer has created the topic."""
     log = tmp_path_factory.mktemp("admin") / "admin.log"
     service = services.admin(bootstrap=ground.kafka.bootstrap, dsn=own_database.dsn, log=log)
     service.start()

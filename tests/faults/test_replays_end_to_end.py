@@ -42,7 +42,7 @@ def _start(service: Service, **of: Any) -> int:
 
 
 def _said(service: Service, *arguments: str) -> str:
-    """What the command line prints."""
+    """The output of the command line."""
     return CliRunner().invoke(app, ["errors", *arguments, "--admin", service.url]).stdout
 
 

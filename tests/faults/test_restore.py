@@ -27,7 +27,7 @@ def written(inline: Scene, other: Other, tmp_path: Path) -> tuple[Inline, Path]:
 
 
 def all_landed(scene: Scene, other: Other) -> None:
-    """Each once, and the ledger says so."""
+    """Check that each event landed once, by rows and ledger."""
     scene.all_landed_once()
     eventually(lambda: landed(other.dsn, scene.name) == scene.accepted, 120)
     eventually(lambda: ledger_of(other.dsn, scene.topic) == scene.ledger())
@@ -36,7 +36,7 @@ def all_landed(scene: Scene, other: Other) -> None:
 
 
 def refilled(scene: Scene, other: Other, writer: Inline) -> None:
-    """It is halted, alone, until a person says so; then it is whole."""
+    """Check that only this database is halted until an operator decides, and complete afterwards."""
     eventually(lambda: writer.states == {scene.database: "landing", other.name: "halted"})
     scene.send(10)
     scene.all_landed_once()

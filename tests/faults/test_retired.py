@@ -47,7 +47,7 @@ def parked(scene: Scene) -> list[Kept]:
 
 
 def waits_for(writer: Inline, other: Other) -> int | None:
-    """Return what the writer says waits for the other database; of others' tests something may be there."""
+    """Return the writer's waiting events for the other database; other tests may have some."""
     return writer.unknown.get(other.name)
 
 
@@ -150,7 +150,7 @@ def test_writer_killed_before_it_records_a_retirement_parks_the_same_events_agai
 
 
 def test_a_word_about_a_database_that_is_configured_counts_for_nothing(gone: Scene, other: Other) -> None:
-    """It was said while no writer ran, by somebody with other settings."""
+    """The decision was made while no writer ran, with other settings."""
     asyncio.run(kafka_retire.retire(Brokers(gone.bootstrap), other.name, "it was sold"))
     writer = gone.writer_into(other)
     eventually(lambda: other.name not in settled(gone).retirements.pending())

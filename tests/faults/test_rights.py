@@ -27,7 +27,7 @@ def limited(other: Other) -> Iterator[Other]:
 
 
 def mend(writer: Inline, name: str, dsn: str) -> None:
-    """Do as a superuser what the writer says of the database."""
+    """Run, as a superuser, the SQL that the writer prints for the database."""
     said = eventually(lambda: writer.reasons.get(name, ""))
     assert "SQLSTATE 42501" in said
     [script] = re.findall(r"as a superuser of it: (.*)", said)
@@ -65,7 +65,7 @@ def test_a_grant_that_is_revoked_while_the_writer_runs(inline: Scene, other: Oth
 
 
 def test_a_database_of_a_newer_onramp_ends_the_writer_whichever_it_is(inline: Scene, other: Other) -> None:
-    """What the newer one left on Kafka concerns all databases, so none is landed in."""
+    """The newer release's records on Kafka concern all databases, so no event lands."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})
     first.stop()

@@ -38,7 +38,7 @@ def _codes(report: Report) -> dict[str, int]:
 
 
 def _drop(monkeypatch: pytest.MonkeyPatch, other: Other) -> None:
-    """From now on the writer lands nothing in `other`, and says nothing of it."""
+    """From now on the writer lands nothing in `other`, without a report."""
     land = Settlement.land
 
     def landing(self: Settlement, target: Target, rows: object) -> None:

@@ -23,7 +23,7 @@ _OFTEN = 0.1
 
 
 def _scrape(writer: Inline) -> dict[str, float]:
-    """What a Prometheus gets over HTTP: each series and its value."""
+    """The series of /metrics over HTTP, with their values."""
     server = StatusServer(writer.job._status, "127.0.0.1", 0).start()
     try:
         answer = httpx2.get(f"http://127.0.0.1:{server.port}/metrics", timeout=60)

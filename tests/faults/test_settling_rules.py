@@ -44,7 +44,7 @@ def test_a_plan_is_on_kafka_before_the_first_row(inline: Scene, places: Places) 
 def test_a_range_is_finished_under_the_routes_that_it_began_with(
     inline: Scene, places: Places, other: Other
 ) -> None:
-    """Committed in one database and not in the other, and then the route to the other is taken away."""
+    """A range that is committed in one database only, whose route to the other one is then removed."""
     first = inline.writer_into(other)
     eventually(lambda: set(first.states.values()) == {"landing"})
     # While one event's batch is held the others gather: the next batch has them all.
@@ -91,7 +91,7 @@ def test_a_repeat_counts_events_without_a_destination_once(inline: Scene, places
 
 
 def test_an_older_writer_finds_its_successor_before_it_parks_anything(inline: Scene) -> None:
-    """What has no destination goes to the topic before any ledger is asked: only the plan stops it."""
+    """Records without a destination are sent before a ledger is read: only the plan prevents repeats."""
     inline.send(1)
     older = inline.writer(
         discover_ms=3_600_000, reconcile_seconds=3600

@@ -89,7 +89,7 @@ class Warehouse:
         return int(rows(self.server.dsn, "SELECT coalesce(sum(changes), 0) FROM onramp.table_settings")[0][0])
 
     def is_equal(self) -> None:
-        """Wait until each public table is what its source is."""
+        """Wait until each public table equals its source."""
         for table in self.tables():
             try:
                 eventually(lambda: self.differs(table) == (0, 0), PATIENCE)  # noqa: B023 - called within the turn

@@ -90,7 +90,7 @@ def test_a_worker_killed_during_its_task_costs_a_repeat_and_nothing_else(
 
 
 def _goes_on(scene: Scene) -> bool:
-    """Release the repeated task, which stops at the same place; tell whether its events landed."""
+    """Release the repeated task, which stops at the same failpoint; return whether its events landed."""
     scene.go_on(PLACE)
     return scene.landed() == scene.accepted
 

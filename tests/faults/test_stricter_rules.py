@@ -25,7 +25,7 @@ N = 40
 
 @pytest.fixture
 def stricter(monkeypatch: pytest.MonkeyPatch) -> Callable[[], threading.Event]:
-    """Let the parser refuse what it took until now; what it returns is set when it has."""
+    """Let the parser refuse events that it accepted before; the returned event is set when it does."""
     refused = threading.Event()
 
     def read(given: pa.BinaryArray) -> Any:

@@ -23,7 +23,7 @@ LARGE, LIMIT = 17 << 20, 20 << 20
 
 @pytest.fixture
 def two(alone: Scene, monkeypatch: pytest.MonkeyPatch) -> Two:
-    """On a Kafka of these tests alone: other tests read Onramp's own topics whole."""
+    """A Kafka for these tests alone, because other tests read Onramp's own topics completely."""
     monkeypatch.setattr(quarantine, "_RETRY_SECONDS", (0.5, 1.0))
     monkeypatch.setattr(outbox, "_RETRY_SECONDS", 0.5)
     admin = AdminClient({"bootstrap.servers": alone.bootstrap})
@@ -35,7 +35,7 @@ def two(alone: Scene, monkeypatch: pytest.MonkeyPatch) -> Two:
 
 @pytest.fixture
 def let_it_fit(alone: Scene) -> Callable[[str], None]:
-    """Lets one of Onramp's own topics take as much as the scene's, as an operator would."""
+    """Raise the limit of one of Onramp's own topics, as an operator would."""
     return lambda topic: set_topic(alone.bootstrap, topic, max_message_bytes=str(LIMIT + (1 << 20)))
 
 

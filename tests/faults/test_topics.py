@@ -96,7 +96,7 @@ def test_a_topic_made_anew_is_never_read_from_the_offset_of_the_old(
 
 
 def _advised(caplog: pytest.LogCaptureFixture) -> set[str]:
-    """What the log says to do about halted partitions."""
+    """Return the remedies that the log prints for halted partitions."""
     return {r.mend for r in caplog.records if r.message == "a partition is halted"}  # type: ignore[attr-defined]
 
 

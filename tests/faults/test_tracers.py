@@ -36,7 +36,7 @@ _TWICE = f"""
 
 
 class Traced:
-    """A tracer of the test, and what it says."""
+    """A tracer of the test, and its results."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

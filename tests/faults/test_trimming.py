@@ -41,7 +41,7 @@ EPOCH = 1
 
 
 class Stage:
-    """A database that is out, events that wait for it, and a driver that comes and goes."""
+    """An unreachable database, its waiting events, and a driver that starts and stops."""
 
     def __init__(self, bootstrap: str, dsn: str) -> None:
         self.bootstrap = bootstrap
@@ -63,7 +63,7 @@ class Stage:
             await positions.stop()
 
     async def index(self, positions: Cluster) -> DivertedIndex:
-        """What a driver that starts now finds of this stage."""
+        """The state that a driver reads if it starts now."""
         index = DivertedIndex()
         async for record in positions.log(wire.SYSTEM_ERRORS):
             head = parse_header(dict(record.headers))

@@ -35,7 +35,7 @@ def test_two_writers_started_together_leave_one_writer_fenced_and_land_every_eve
 def test_a_thread_that_wakes_up_behind_its_successor_lands_nothing_twice(
     inline: Scene, places: Places, place: str
 ) -> None:
-    """Also where it rewinds the group's offset, which its successor puts back."""
+    """The same if it rewinds the group's offset, which its successor restores."""
     inline.send(50)
     held = places.hold_at(place)
     zombie: Inline = inline.writer(wait=False)

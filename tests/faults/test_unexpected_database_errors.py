@@ -15,7 +15,7 @@ SECRET = "a-secret"
 
 
 class BugError(Exception):
-    """What nobody foresaw."""
+    """An unexpected error."""
 
 
 def test_unexpected_error_while_a_database_returns_keeps_only_that_database_unreachable(

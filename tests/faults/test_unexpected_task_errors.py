@@ -92,7 +92,7 @@ def _locked(dsn: str, table: str) -> Iterator[None]:
 
 def parked_in(step: str) -> Callable[[Met], set[str]]:
     def parked(met: Met) -> set[str]:
-        """The event alone, byte for byte, with its code and no value of it."""
+        """Check that only this event is parked, byte for byte, with its code and without a value."""
         [kept] = eventually(met.two.parked)
         assert kept.value == event(POISON, met.two.scene.name)
         assert kept.error["code"] == f"internal_{step}"
@@ -104,7 +104,7 @@ def parked_in(step: str) -> Callable[[Met], set[str]]:
 
 
 def set_aside(met: Met) -> set[str]:
-    """Its partition stands at it, and all that lies before it has landed."""
+    """Check that the partition is halted at the event, and all earlier ones have landed."""
     at = met.two.sent.index(POISON)
     why = eventually(lambda: met.two.why(met.writer))
     assert f"fails at offset {at} " in why
@@ -115,7 +115,7 @@ def set_aside(met: Met) -> set[str]:
 
 
 def waits(met: Met) -> set[str]:
-    """It is where it was, nothing is parked, and somebody is told."""
+    """Check that the event is on its topic, nothing is parked, and the log has an error."""
     eventually(lambda: SAID & {r.getMessage() for r in met.log.records})
     assert met.two.parked() == []
     assert not any(POISON in met.two.landed(dsn) for dsn in met.into)

@@ -16,7 +16,7 @@ _MAX_SECONDS = 5.0
 
 
 def latencies(scene: Scene, name: str, count: int) -> list[float]:
-    """Seconds from each of so many events to its row in the healthy database, sorted."""
+    """Seconds from each event to its row in the healthy database, sorted."""
     make_topics(scene.bootstrap, f"events.{name}")
     found = []
     for n in range(count):

@@ -19,7 +19,7 @@ def _kinds(writer: Inline) -> list[tuple[str, str]]:
 
 
 def _kill(writer: Inline, places: Places, scene: Scene) -> None:
-    """Kill a writer in its next batch: what waits is a fact of the database, not of the process."""
+    """Kill a writer in its next batch: waiting events are stored in the database, not in the process."""
     places.kill_at("writer.before_group_commit")
     scene.produce(b"not for us", headers=[])
     assert isinstance(writer.ended(), KilledError)

@@ -13,7 +13,7 @@ from tests.fixtures.writer import delete_records, eventually, execute, landed, l
 
 
 def _heads(scene: Scene, database: str) -> list[str]:
-    """The kinds of what was diverted for `database`, in the topic's order."""
+    """The kinds of the records diverted for `database`, in the topic's order."""
     found = [orjson.loads(r.headers[HEADER]) for r in records(scene.bootstrap, wire.SYSTEM_ERRORS)]
     return [head["kind"] for head in found if head["database"] == database]
 

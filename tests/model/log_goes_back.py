@@ -314,7 +314,7 @@ class LogGoesBack:
         return all(db.up for db in s.dbs)
 
     def unfinished(self, s):
-        """What is wrong with a state in which nothing is left to do, or None."""
+        """Return the fault of a final state, or None."""
         if any(w.halted for w in s.ws):
             return "halted after a person accepted" if s.budget.resolve == 1 else None
         for d, (db, name) in enumerate(zip(s.dbs, NAMES)):

@@ -98,7 +98,7 @@ class Refused:
             yield f"{name} lands attempt {staged.attempt}", s._replace(**{name: landed})
 
     def idle(self, s):
-        """The admin service follows what it replays, from the default database to where it belongs."""
+        """The admin service follows a replay from the default database to the event's own."""
         if s.state != "replaying":
             return
         where = self.where(s)
@@ -139,7 +139,7 @@ class Refused:
             yield f"stages attempt {s.attempt} in {at}", s._replace(**{at: db}, ws=IDLE, once=once)
 
     def cancel(self, s):
-        """Delete what is staged, here; what is not there is staged first, so that nobody else has deleted it."""
+        """Delete the staged row here; stage it first if it is missing, so that no other step has deleted it."""
         at = s.ws[0].at
         db = getattr(s, at)
         if self.has("cancel_deletes"):
@@ -208,7 +208,7 @@ class Refused:
         return any(outcome == "landed" for db in (s.A, s.B) for _, outcome in db.done)
 
     def is_well(self, s):
-        """Whether nobody has to have anything rechecked."""
+        """Return whether no recheck is needed."""
         return s.state != "replayed" or self.is_known(s)
 
     def broken(self, s):

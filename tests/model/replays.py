@@ -51,7 +51,7 @@ class Replays:
         yield from getattr(self, s.ws[0].pc)(s)
 
     def writer(self, s):
-        """A transaction of its own for each staged row."""
+        """One transaction for each staged row."""
         db, staged = s.db, s.db.staged
         if db.half:
             yield "the writer says so", s._replace(db=self.said(db, "landed"))
@@ -74,7 +74,7 @@ class Replays:
         return db._replace(staged=None, done=done, parked=parked, replayed=db.replayed + landed, half=False)
 
     def idle(self, s):
-        """The admin service follows what it replays: what became of it, and whether it is staged."""
+        """The admin service follows a replay: its outcome, and whether it is staged."""
         if s.state != "replaying":
             return
         outcome = dict(s.db.done).get(s.attempt)
@@ -134,7 +134,7 @@ class Replays:
             yield "a person has it recheck", s._replace(state="open")
 
     def is_well(self, s):
-        """Whether nobody has to have anything rechecked."""
+        """Return whether no recheck is needed."""
         return s.state != "replayed" or self.is_known(s)
 
     def is_known(self, s):

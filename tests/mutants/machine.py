@@ -80,7 +80,7 @@ def _see_text(mutant: Mutant) -> None:
 
 
 def _see_green(mutants: Sequence[Mutant], copy: Path, marks: str) -> None:
-    """Red without a mutant says nothing about one."""
+    """A test that fails without a mutant proves nothing about mutants."""
     _copy_tree(copy)
     done = _pytest(copy, " ".join(sorted({test for m in mutants for test in m.tests.split()})), marks)
     if done.returncode != _GREEN:

@@ -34,7 +34,7 @@ ORDERS, REFUNDS = f"orders_{RUN}", f"refunds_{RUN}"
 
 
 class Stack:
-    """A gateway and a writer that follow the topic, and the command line beside them."""
+    """A gateway and a writer that follow the topic, and the command line."""
 
     def __init__(self, registry: OwnRegistry, gateway: Service, dsns: dict[str, str], folder: Path) -> None:
         self.bootstrap, self.gateway, self.dsns = registry.bootstrap, gateway, dsns

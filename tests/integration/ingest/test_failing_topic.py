@@ -102,7 +102,7 @@ class Gateway:
         return len(topic.partitions[0].isrs)
 
     def leader(self, name: str) -> int | None:
-        """As the first producer knows it, which asks at once."""
+        """The state of the first producer, which requests metadata at once."""
         client = self.first.client
         client.add_topic(f"events.{name}")  # it asks for all topics until it was told of one
         client.force_metadata_update()

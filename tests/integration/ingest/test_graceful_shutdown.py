@@ -22,14 +22,14 @@ SECONDS = 1.0
 
 
 class Client:
-    """One connection, and what is said on it."""
+    """One connection, and its messages."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def ask(self, *pieces: bytes) -> bytes:
-        """Say `pieces`; returns the head of the answer."""
+        """Send `pieces`; return the head of the answer."""
         self._writer.writelines(pieces)
         async with asyncio.timeout(PATIENT):
             head = await self._reader.readuntil(b"\r\n\r\n")
@@ -43,7 +43,7 @@ class Client:
             return await self._reader.read() == b""
 
     def say(self, piece: bytes) -> None:
-        """Say something to which no answer comes yet."""
+        """Send a part of a request, which has no answer yet."""
         self._writer.write(piece)
 
 

@@ -40,7 +40,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]
 
 
 class Client:
-    """One connection from an address of its own choice."""
+    """One connection from a given address."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -89,7 +89,7 @@ async def connect() -> AsyncIterator[Connect]:
 
 
 def narrow(served: Served) -> Served:
-    """Let the system take little of what a client does not read."""
+    """Limit the kernel's buffer for data that a client does not read."""
     for listening in served.server.servers[0].sockets:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     return served

@@ -45,7 +45,7 @@ class Opened:
 
 
 class Task(SessionTask[Opened]):
-    """Loses its first session, is a standby once, and works at last."""
+    """Loses its first session, is a standby once, and then works."""
 
     retry_seconds = 0.0
 

@@ -22,7 +22,7 @@ CHANGE = {"params": {"reason": "x", "actor": "ann"}, "headers": {"if-match": "*"
 
 
 def _service() -> FastAPI:
-    """A service without a control database and without Kafka: nobody listens there."""
+    """A service whose control database and Kafka are closed ports."""
     operators = Operators(MemoryRegistry(), keyless=True)
     app = api("", {}, IngesterStatus(), operators, lifespan=lambda _: nullcontext())  # type: ignore[arg-type,return-value]
     add_registry(app, "", RegistryReader(KafkaSettings(), RegistrySettings(), KnownPlaces({})))

@@ -71,7 +71,7 @@ def test_a_missing_file_is_named_and_a_folder_that_is_away_is_waited_for(
 
 
 class _GoesAway:
-    """A folder whose files fail from the second read on, as those of one that goes away do."""
+    """A folder whose files fail from the second read on, as if it was unmounted."""
 
     def __init__(self, fs: Any, error: OSError) -> None:
         self._fs, self._error = fs, error

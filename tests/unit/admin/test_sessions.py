@@ -25,7 +25,7 @@ class Clock:
 
 
 class Memory:
-    """What replicas share, in memory."""
+    """The shared state of replicas, in memory."""
 
     def __init__(self) -> None:
         self._ended: set[str] = set()

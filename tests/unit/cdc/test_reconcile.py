@@ -33,7 +33,7 @@ OVER: Final = {"lsn": 16}
 
 
 class World(ConnectApi):
-    """A source, its connector and what is kept of it; `events` happen before a reading, by its number."""
+    """A source, its connector and its stored state; `events` happen before a reading, by its number."""
 
     def __init__(self) -> None:
         super().__init__("http://127.0.0.1:1")
@@ -56,11 +56,11 @@ class World(ConnectApi):
         )
 
     def see(self) -> Shown:
-        """One look of the agent."""
+        """One poll of the agent."""
         return self._reconciler.reconcile()
 
     def stream(self) -> None:
-        """The connector has made its slot and its first snapshot is over."""
+        """The connector has created its slot, and its first snapshot is complete."""
         self.slot_now, self.offset = SLOT, dict(OVER)
 
     def lose(self) -> None:

@@ -32,7 +32,7 @@ _TABLE: Final = Table(
 
 
 class Agent:
-    """All that is around it, as it says it is: offsets, a slot's reader, what is kept, what landed."""
+    """The agent's environment: offsets, the slot's reader, stored state, and landed changes."""
 
     def __init__(self) -> None:
         self.stored_state = StoredState(
@@ -69,7 +69,7 @@ class Agent:
         )
 
     def reconcile(self, *, moves: bool = True) -> int:
-        """Return how often somebody was asked until now."""
+        """Return the number of requests so far."""
         source_state = SourceState(
             lsn="0/1",
             tables_lsn=self.tables_lsn,
@@ -219,7 +219,7 @@ def _tells(token: str, *, rows: bool = True) -> bytes:
 
 @pytest.fixture
 def keyless() -> Agent:
-    """One who was asked to read a table without a key."""
+    """An agent that was requested to re-snapshot a table without a key."""
     agent = Agent()
     agent.table = replace(_TABLE, key=None)
     agent.log = [message("onramp", b"")]

@@ -20,7 +20,7 @@ def slot(confirmed: int, program: str = "", pid: int | None = 7) -> Slot:
 
 
 def seen(*looks: Slot) -> SlotWatch:
-    """A watch after these looks, of which the last alone is judged."""
+    """A watch after these polls, of which only the last one is evaluated."""
     watch = SlotWatch()
     for each in looks:
         watch.see(each)

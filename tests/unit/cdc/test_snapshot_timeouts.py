@@ -9,7 +9,7 @@ A, B = ("app.a", 0), ("app.b", 0)
 
 @dataclass
 class Source:
-    """Two tables that were asked for; where its log ends, and up to where Kafka has it."""
+    """Two requested tables, the end of the log, and the offset up to which Kafka has it."""
 
     now: float = 0.0
     log_end: int = 1

@@ -148,7 +148,7 @@ def test_an_agent_that_starts_with_a_lost_registry_removes_nothing(
 
 
 class Growing:
-    """A source that is silent, for longer at each look, until it is not."""
+    """A source that does not answer, for longer at each poll, until it does."""
 
     def __init__(self) -> None:
         self.looks = 0

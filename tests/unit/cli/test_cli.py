@@ -144,7 +144,7 @@ def commands(command: Any, path: str = "onramp") -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("path", "verb"), [*commands(typer.main.get_command(app))])
 def test_a_verb_reads_its_options_and_hands_over(path: str, verb: FunctionType) -> None:
-    """Its options' types and its help stand above and beside it; what is long is a function elsewhere."""
+    """The module of a verb has its options and help; longer code is in another module."""
     [function] = ast.parse(textwrap.dedent(inspect.getsource(verb))).body
     assert isinstance(function, ast.FunctionDef)
     first, last = function.body[1], function.body[-1]

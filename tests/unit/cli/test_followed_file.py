@@ -19,7 +19,7 @@ TYPES = "event_types:\n  order_placed:\n    owner: {}\n"
 
 
 class Log(MemoryLog):
-    """One that can be out, and in which somebody else may be first."""
+    """A registry that can be unreachable, and in which another change may come first."""
 
     def __init__(self) -> None:
         super().__init__()

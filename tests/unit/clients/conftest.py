@@ -16,7 +16,7 @@ PATIENCE = 33.0 * float(os.environ.get("ONRAMP_TEST_PATIENCE", "3"))
 
 
 class Settled:
-    """What the client said became of each event."""
+    """The outcome of each event as the client reported it."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str, dict[str, Any]]] = []

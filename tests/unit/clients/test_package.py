@@ -35,7 +35,7 @@ def test_a_module_imports_the_standard_library_and_its_neighbours(file: Path) ->
 
 
 def alone(folder: Path) -> str:
-    """What a Python without any site-packages loads for the client in `folder`."""
+    """The modules that a Python without site-packages loads for the client in `folder`."""
     program = f"import sys; sys.path.insert(0, {str(folder)!r})\n{ALONE}"
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], check=True, capture_output=True, text=True, timeout=200

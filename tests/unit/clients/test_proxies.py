@@ -95,7 +95,7 @@ def test_only_the_gateways_own_word_refuses(worst: Worst, settled: Settled) -> N
 
 
 def test_a_batch_refused_as_one_is_asked_about_one_by_one(worst: Worst, settled: Settled) -> None:
-    """One bad event harms only itself, also where the gateway could not tell which one it was."""
+    """One bad event affects only itself, also if the gateway's answer does not name it."""
 
     def script(asked: Asked) -> Bytes:
         return problem(400, "bad_json") if "bad" in asked.ids else results(asked)

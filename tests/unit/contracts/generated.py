@@ -63,7 +63,7 @@ class Generator:
         return self._object(depth)
 
     def changed(self, value: Any) -> Any:
-        """The same but for a few places: a keyword gone or come, a number moved."""
+        """The same schema with a few changes: a keyword removed or added, a number changed."""
         if isinstance(value, dict):
             kept = {
                 k: self.changed(v) for k, v in value.items() if k == "$defs" or self.chance.random() < 0.9

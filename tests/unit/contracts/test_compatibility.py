@@ -66,7 +66,7 @@ ORDER: dict[str, Any] = {
 
 
 def changed(*path: str, to: Any) -> dict[str, Any]:
-    """ORDER with another value at the path; None takes it away."""
+    """ORDER with another value at the path; None removes it."""
     new: dict[str, Any] = json.loads(json.dumps(ORDER))
     at = new
     for part in path[:-1]:

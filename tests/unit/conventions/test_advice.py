@@ -65,7 +65,7 @@ def commands_of(file: Path) -> list[tuple[int, str]]:
 
 @cache
 def wrong(command: str) -> str:
-    """Why nobody can do as `command` says; empty if they can.  A verb alone is only a name."""
+    """Return why `command` cannot be run; empty if it can.  A verb alone is only a name."""
     given = shlex.split(re.split(r"[>|…]", command)[0])
     found, path = ROOT_COMMAND, "onramp"
     while given and hasattr(found, "commands") and not given[0].startswith("-"):

@@ -51,7 +51,7 @@ def schema_errors(compose: Compose) -> list[str]:
 
 
 def reference_errors(compose: Compose) -> list[str]:
-    """Names that nothing declares, and health that nobody asks for."""
+    """Undeclared names, and health checks that nothing depends on."""
     services, errors = compose["services"], []
     for name, service in services.items():
         for needed, how in service.get("depends_on", {}).items():

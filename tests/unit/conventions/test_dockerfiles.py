@@ -88,12 +88,12 @@ def stages(text: str) -> list[Stage]:
 
 
 def errors(text: str, module: str) -> list[str]:
-    """What is wrong with the Dockerfile of the service that `module` starts."""
+    """Return the faults in the Dockerfile of the service that `module` starts."""
     return [*build_errors(stages(text)), *image_errors(stages(text)[-1], module)]
 
 
 def build_errors(all_stages: list[Stage]) -> list[str]:
-    """What is wrong with how it is built: pins, the lock file, stages."""
+    """Return faults of the build: pins, the lock file, stages."""
     names = {stage.name for stage in all_stages}
     bases = [stage.base for stage in all_stages if stage.base not in names]
     said = [f"{base} is not pinned" for base in bases if not re.search(r":\d+\.\d+\.\d+", base)]
@@ -111,7 +111,7 @@ def build_errors(all_stages: list[Stage]) -> list[str]:
 
 
 def image_errors(last: Stage, module: str) -> list[str]:
-    """What is wrong with the image itself: its user, health, entry point and environment."""
+    """Return faults of the image: its user, health check, entry point and environment."""
     said = []
     user = last.all("USER")
     if not user or user[-1].split(":")[0] in {"0", "root"}:

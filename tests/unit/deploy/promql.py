@@ -26,7 +26,7 @@ _SUFFIXES: Final = {
 
 
 class UnknownError(AssertionError):
-    """A query asks for what nobody declares."""
+    """A query uses a metric or label that no service declares."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _of(registry: CollectorRegistry) -> dict[str, Declared]:
 
 
 def labels_of(query: Any, known: Mapping[str, Declared]) -> frozenset[str] | None:
-    """The labels of a query's answer, None for a scalar; raises `UnknownError` for what is not declared."""
+    """Return the labels of a query's answer, None for a scalar; raise `UnknownError` for undeclared names."""
     tree = promql.parse(query) if isinstance(query, str) else query
     match tree:
         case promql.VectorSelector():

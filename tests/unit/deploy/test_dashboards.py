@@ -81,7 +81,7 @@ def test_a_misspelt_key_is_seen(place: str) -> None:
 
 
 def lost(made: dict[str, Any]) -> list[str]:
-    """The places of what Grafana's types do not give back as it was."""
+    """Return the places that Grafana's types do not return unchanged."""
     read = Dashboard.from_json(made)
     return sorted(differences(made, json.loads(JSONEncoder().encode(read)), ""))
 

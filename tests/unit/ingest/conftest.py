@@ -23,7 +23,7 @@ from stack.ports import free_port
 
 
 class LocalGateway:
-    """A gateway, what it sends to, and a client of it."""
+    """A gateway, its sink, and a client."""
 
     def __init__(
         self, settings: IngestSettings, registry: dict[str, Any] | None, *, allow_keyless: bool = True

@@ -188,7 +188,7 @@ async def test_the_budget_is_given_back(gateway: LocalGateway) -> None:
 
 
 class SlowSink(MemorySink):
-    """Acknowledges when told to."""
+    """Acknowledges on request."""
 
     def __init__(self) -> None:
         super().__init__()

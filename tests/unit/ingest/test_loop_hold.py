@@ -147,7 +147,7 @@ CASES += [
 
 
 class Parsed:
-    """orjson, and what it was given to parse."""
+    """orjson, and the documents that it parsed."""
 
     dumps, JSONDecodeError, JSONEncodeError = orjson.dumps, orjson.JSONDecodeError, orjson.JSONEncodeError
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Watched(MemoryRegistry):
-    """Counts looks, notes where they are taken, and fails the first."""
+    """Counts reads, records their threads, and fails the first one."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.looks = 0
@@ -194,7 +194,7 @@ async def test_a_key_is_found_without_a_look_at_the_others(make_gateway: MakeGat
 
 
 class Counted(dict[str, Any]):
-    """Which keys were asked for; a look at all is told as well."""
+    """The requested keys; a read of all keys is recorded as well."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -257,7 +257,7 @@ async def test_a_look_that_hangs_holds_up_nothing_that_is_shown(monkeypatch: pyt
 
 
 class Hanging(MemoryRegistry):
-    """Looks for as long as a Kafka that is out."""
+    """A read that takes as long as with an unreachable Kafka."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.goes_on = threading.Event()

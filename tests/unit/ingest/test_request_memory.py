@@ -44,7 +44,7 @@ REGISTRY = {"event_types": {"order_placed": {"key": "/customer"}}}
 
 
 class Freed(bytes):
-    """Says when it is gone."""
+    """Records its deletion."""
 
     gone = 0
 
@@ -150,7 +150,7 @@ async def test_gzip_body_is_not_inflated_beyond_the_memory_budget() -> None:
 
 
 class Connection:
-    """One connection of the gateway's protocol, by hand; nobody asks for its bodies until `asks`."""
+    """One connection of the gateway's protocol; its bodies are not read until `asks`."""
 
     def __init__(self, budget: ByteBudget, app: Any) -> None:
         state = {

@@ -75,13 +75,13 @@ async def test_concurrent_metadata_refreshes_are_merged_and_paused(monkeypatch: 
 
 
 class Leaders(dict[TopicPartition, int]):
-    """Of aiokafka's cluster what is asked here."""
+    """The part of aiokafka's cluster that these tests need."""
 
     leader_for_partition = dict.get
 
 
 def producer_of(leaders: Leaders) -> Any:
-    """What moves batches, and what they are moved to, without a connection."""
+    """The mover of batches and its second producer, without a connection."""
     numbers = TransactionManager(None, 60_000)
     numbers.set_pid_and_epoch(7, 0)
     client = SimpleNamespace(cluster=leaders, add_topic=lambda _: None)

@@ -183,7 +183,7 @@ async def test_byte_quotas(make_gateway: MakeGateway) -> None:
 
 
 async def test_unparseable_body_counts_against_the_quota(make_gateway: MakeGateway) -> None:
-    """It took as long to judge as what can."""
+    """Its check took as long as that of a valid event."""
     gateway = make_gateway(registry(bytes_per_second=1000))
     assert (await send(gateway, b"{" * 3000)).status_code == 400
     assert (await send(gateway)).status_code == 429

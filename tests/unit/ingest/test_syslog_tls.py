@@ -49,7 +49,7 @@ def secured(start: Callable[..., Any], authority: Authority) -> Callable[..., Aw
 
 @pytest.fixture
 async def connect(authority: Authority) -> AsyncIterator[Callable[..., Awaitable[Stream]]]:
-    """Connect from an address; what never shakes hands is `silent`."""
+    """Connect from an address; a `silent` client never begins the handshake."""
     writers: list[asyncio.StreamWriter] = []
 
     async def connected(rig: Rig, address: str, *, silent: bool = False) -> Stream:

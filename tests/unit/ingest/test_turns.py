@@ -20,7 +20,7 @@ HEAVY = b"x" * 200_000
 
 
 class Judging:
-    """Notes whose body is taken apart, once `begin` says so, and how many were at a time."""
+    """Records the senders whose bodies are parsed after `begin`, and how many at a time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begin = threading.Event()

@@ -13,7 +13,7 @@ from services.ingest.process.workers import Workers
 
 
 class Worker:
-    """A process as uvicorn's supervisor sees it: its test says what it answers."""
+    """A process for uvicorn's supervisor, with scripted answers."""
 
     started: ClassVar[list["Worker"]] = []
     #: Whether those that are started from now on get ready.

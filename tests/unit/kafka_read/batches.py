@@ -40,7 +40,7 @@ def batch(
 
 
 def at_offset(written: bytes, offset: int) -> bytes:
-    """The batch as its leader keeps it: from `offset` on, which no checksum covers."""
+    """The batch as its leader stores it: from `offset` on, which no checksum covers."""
     return offset.to_bytes(8, "big") + written[8:]
 
 
@@ -61,7 +61,7 @@ def with_deltas(written: bytes, deltas: Sequence[int]) -> bytes:
 
 
 def marker(base_offset: int, producer: int, *, commits: bool) -> bytes:
-    """What ends a transaction of `producer`: a control batch, whose one record's key says how."""
+    """The end of a transaction of `producer`: a control batch, whose one record's key has the kind."""
     key = struct.pack(">hh", 0, int(commits))
     written = batch(base_offset, [bytes(6)], headers=(), producer=producer, transactional=True, key=key)
     return changed(written, attributes=0b11_0000)

@@ -27,7 +27,7 @@ LEADER_MOVED, UNKNOWN_TOPIC, NO_RIGHT, OUT_OF_RANGE, COMPRESSION = 6, 3, 29, 1, 
 
 
 class Brokers:
-    """As much of a client as a fetcher asks for: brokers that answer from `logs`, at most so many bytes."""
+    """A client for a fetcher: brokers that answer from `logs`, with a maximum of bytes."""
 
     def __init__(self, logs: Mapping[Partition, Log], most_bytes: int = 1 << 20) -> None:
         self.logs = logs

@@ -102,7 +102,7 @@ def test_batch_of_an_old_format_or_cut_head_is_refused() -> None:
 
 
 def _zeros(codec: int, size: int) -> bytes:
-    """What unfolds to `size` zeros."""
+    """Compressed data that expands to `size` zeros."""
     if codec == GZIP:
         return gzip.compress(bytes(size), 6)
     if codec == ZSTD:

@@ -120,7 +120,7 @@ def test_offsets_of_another_batch_are_refused(deltas: tuple[int, int]) -> None:
 
 
 def _payload(**changes: int) -> LogBatch:
-    """A batch of one record with some of its bytes changed: a writer of its own, with a right checksum."""
+    """A batch of one record with some changed bytes and a valid checksum."""
     [found] = committed(batch(7, [b"v" * 20], headers=CONTEXT, key=b"key"), 7).batches
     payload = bytearray(found.payload)
     for place, byte in changes.items():

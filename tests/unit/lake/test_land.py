@@ -70,7 +70,7 @@ def test_two_commits_from_one_version_land_once(lake: Lake, monkeypatch: pytest.
 
 
 def test_a_lost_reply_lands_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commit is in the log, and its answer was an error."""
+    """Commit to the log, and return an error as the answer."""
     write, lost = delta_commit._write, list[bool]()
 
     def write_and_fail(*arguments: Any) -> None:
@@ -86,7 +86,7 @@ def test_a_lost_reply_lands_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_files_of_a_refused_commit_are_in_no_version(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of a task that was killed between its files and its commit."""
+    """Leave files without a commit, as a killed task does."""
 
     def write_files_only(*_: Any) -> None:
         (lake.folder / "flights" / "_date=2026-11-21").mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}"
 
 
 class Wire:
-    """A transport that keeps what was written."""
+    """A transport that records the written bytes."""
 
     def __init__(self) -> None:
         self.written: list[bytes] = []

@@ -97,7 +97,7 @@ def test_markers_that_overlap_count_an_event_once() -> None:
 
 
 def test_events_that_wait_for_two_databases_reconcile_by_totals_alone() -> None:
-    """None of its events is anywhere else: a third database is up, and has none of them."""
+    """Its events are in no other database: a third one is reachable, and has none of them."""
     out = _outage(5)
     away, up = (
         out.databases["db"],

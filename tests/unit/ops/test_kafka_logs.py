@@ -36,7 +36,7 @@ class Client:
 
 
 class Consumer:
-    """Nothing comes of what it is asked for."""
+    """Requests have no effect."""
 
     _client = Client()
 

@@ -31,7 +31,7 @@ class Clock:
 
 
 class Told:
-    """Event lines with a clock of their own, and what they wrote."""
+    """Event lines with a test clock, and their output."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -18,7 +18,7 @@ Lines = Callable[[], list[dict[str, Any]]]
 
 @pytest.fixture
 def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lines]:
-    """What is logged during the test, as parsed lines; the root logger is put back."""
+    """The log of the test, as parsed lines; the root logger is restored."""
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     root = logging.getLogger()

@@ -15,7 +15,7 @@ LONG = 60.0
 
 @pytest.fixture
 def thaw() -> Iterator[threading.Event]:
-    """Set, it ends what is silent; it is at the end, so that no thread stays."""
+    """An event that ends silent calls; set at the end, so that no thread remains."""
     event = threading.Event()
     yield event
     event.set()
@@ -31,7 +31,7 @@ def test_a_call_returns_or_raises_what_was_called() -> None:
 
 
 class Slow(Patience):
-    """What a call has made is freed slowly, in its thread."""
+    """The result of a call is freed slowly, in its thread."""
 
     def _run(self, call: Any) -> None:
         super()._run(call)

@@ -20,7 +20,7 @@ A, B = _Place("onramp.user_errors", 0), _Place("onramp.user_errors", 1)
 
 
 class _Consumer:
-    """As aiokafka's: what was taken of one partition is gone when the next one raises."""
+    """As aiokafka's consumer: records taken of one partition are lost when the next one raises."""
 
     def __init__(self, logs: dict[_Place, list[Any]]) -> None:
         self._logs = logs

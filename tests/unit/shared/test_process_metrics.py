@@ -173,7 +173,7 @@ def test_two_threads_that_show_two_kinds_count_each_process_once(
     """The writer shows its driver and Spark's JVM from two threads."""
 
     class Meanwhile(dict[Any, Any]):
-        """The other thread comes while this one looks at what was counted."""
+        """The other thread enters while this one reads the counts."""
 
         def items(self) -> Any:
             other.start()

@@ -178,7 +178,7 @@ def without_prose(schema: Any) -> Any:
 
 
 class Scenario:
-    """Writers that read, decide and write in any order; some write garbage or follow what is long past."""
+    """Writers that read, decide and write in any order; some write garbage or follow an old state."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

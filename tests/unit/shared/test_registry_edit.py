@@ -133,7 +133,7 @@ NEW: dict[str, Any] = {"hashes": [{"sha256": "cd" * 32}]}
 
 
 def by_hand(log: MemoryLog, **keys: Any) -> None:
-    """Change keys as `onramp keys` does; None takes one away."""
+    """Change keys as `onramp keys` does; None removes one."""
     editor = Editor(log)
     there = dict(editor.chain.snapshot().keys) | keys
     wanted = Snapshot.model_validate({"keys": {name: key for name, key in there.items() if key}})

@@ -82,7 +82,7 @@ def _utf16(character: str) -> list[int]:
 
 
 def oracle(document: object) -> tuple[object, set[Fault]]:
-    """What must be said of a document: the faults it has, and its value if it has none."""
+    """The expected result of a document: its faults, or its value."""
     faults = set()
 
     def walk(value: object) -> object:

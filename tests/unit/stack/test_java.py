@@ -18,7 +18,7 @@ def fake_java(folder: Path, version: str) -> Path:
 
 @pytest.fixture
 def only(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Nothing but what the test puts there: no JAVA_HOME, no PATH, no usual folders."""
+    """An environment without JAVA_HOME, PATH and usual folders."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(java, "USUAL", ())
     monkeypatch.setattr(java.shutil, "which", lambda _: None)

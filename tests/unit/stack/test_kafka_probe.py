@@ -13,7 +13,7 @@ _PROBE = (
 
 
 def _said(port: int) -> tuple[str, str]:
-    """What a probe of `port` prints: the brokers that are up, and its client's own words."""
+    """The output of a probe of `port`: the running brokers, and messages of its client."""
     command = [sys.executable, "-c", _PROBE, LOOPBACK, str(port)]
     said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return said.stdout, said.stderr

@@ -5,7 +5,7 @@ from stack.optional_parts import OptionalParts
 
 
 class _Told:
-    """A report that keeps its notes."""
+    """A report that records its lines."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

@@ -28,7 +28,7 @@ mkdir -p "$3/usr/bin"; touch "$3/usr/bin/prometheus" "$3/usr/bin/promtool"
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with nothing on its PATH but the shell's own tools, and an empty cache."""
+    """A machine with only the shell's tools on its PATH, and an empty cache."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("ONRAMP_CACHE", str(tmp_path / "cache"))

@@ -204,7 +204,7 @@ def line_of(text: str) -> int:
 
 @pytest.fixture(scope="module")
 def shared_runner() -> Iterator[FunctionRunner]:
-    """A runner whose process is kept for tests that do not end it."""
+    """A runner whose process is shared by tests that do not end it."""
     runner = FunctionRunner(code_of(cpu_ms=10_000), {})
     yield runner
     runner.close()

@@ -59,7 +59,7 @@ def test_larger_events_are_believed_at_once_and_smaller_ones_less_quickly() -> N
 
 
 def test_a_hot_partition_is_not_forgotten_among_those_of_small_events() -> None:
-    """Its lines stand among the others' in one report, and later reports are of the others alone."""
+    """Its lines are in one report with the others, and later reports have only the others."""
     sizes, partitions = ByteSizes(64 * MB), [BIG._replace(number=n) for n in range(50)]
     sizes.count([TaskReport(*p, read=10, size=10 * (250 if p.number else MB)) for p in partitions])
     assert sizes.bound({BIG: (0, 20_000)}) == {BIG: (0, 64)}

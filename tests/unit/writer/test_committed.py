@@ -17,7 +17,7 @@ TOPIC = Partition("events.a", 0)
 
 
 class Scrapes:
-    """A status, what its database counted and what tasks report, and the counter that is shown."""
+    """A status with the counts of its database and of tasks, and the shown counter."""
 
     def __init__(self, new_counter_seconds: float = 0.0) -> None:
         self.status = Status(new_counter_seconds)

@@ -30,7 +30,7 @@ class Log:
         self.index = DivertedIndex()
 
     def events(self, *offsets: int) -> int:
-        """Divert the events at these source offsets; returns where the first stands."""
+        """Divert the events at these source offsets; return the offset of the first."""
         for offset in offsets:
             self._add(
                 {"kind": "event", "database": DB.name, "topic": P.topic, "partition": 0, "offset": offset}
@@ -53,7 +53,7 @@ class Log:
             yield record
 
     def incomplete_markers(self) -> list[tuple[int, int, int]]:
-        """Start, end and new count of what cannot drain."""
+        """Start, end and new count of the events that cannot drain."""
         drainer = Drainer(
             self,  # type: ignore[arg-type]
             self.index,

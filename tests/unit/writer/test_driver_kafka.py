@@ -59,7 +59,7 @@ def test_group_offsets_are_unknown_while_the_coordinator_is_unavailable(error: E
 
 
 class _Unanswered:
-    """A consumer of a Kafka that went away."""
+    """A consumer of an unreachable Kafka."""
 
     async def position(self, _: TopicPartition) -> int:
         return 3
@@ -93,7 +93,7 @@ def test_without_a_coordinator_a_commit_ends(monkeypatch: pytest.MonkeyPatch) ->
 
 
 class _Leaders:
-    """Leaders of which one is away for so many questions."""
+    """Leaders of which one does not answer the first requests."""
 
     def __init__(self, away: int) -> None:
         self._away = away

@@ -37,7 +37,7 @@ def rows_of(table: str, count: int) -> pa.Table:
 
 
 def settled(table: str, *, landed: int = 0, duplicates: int = 0, parked: int = 0, late: int = 0) -> Settled:
-    """Rows of `table` by what became of them, in this order."""
+    """Rows of `table` by outcome, in this order."""
     count = landed + duplicates + parked + late
     bad = range(landed + duplicates, count)
     result = PersistResult(
@@ -49,7 +49,7 @@ def settled(table: str, *, landed: int = 0, duplicates: int = 0, parked: int = 0
 
 
 class Log:
-    """What `pieces` leave in a log that takes `limit` lines a second, of a clock that stands still."""
+    """The log lines of `pieces` with a limit of `limit` lines per second and a stopped clock."""
 
     def __init__(self, limit: int, *pieces: Piece) -> None:
         written: list[bytes] = []

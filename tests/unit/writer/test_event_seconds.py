@@ -19,7 +19,7 @@ SPANS = {SLOW: (7, 5_007), USUAL: (0, 5_000)}
 
 
 def _reports(p: Partition, events: int, *seconds: float) -> list[TaskReport]:
-    """What a task reports of a range that took so long in each database."""
+    """The report of a task for a range, with its seconds in each database."""
     landed = [TaskReport(*p, database=f"db-{n}", seconds=each) for n, each in enumerate(seconds)]
     return [TaskReport(*p, read=events), *landed]
 

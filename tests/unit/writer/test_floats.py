@@ -83,7 +83,7 @@ def test_every_spelling_of_a_real_lands(value: float) -> None:
 @given(st.one_of(doubles.map(repr), reals.map(repr), numbers.map(str), numbers.map("{:.17g}".format)))
 @pytest.mark.parametrize("of", [DOUBLE, REAL])
 def test_landed_number_differs_from_the_stored_value_by_at_most_half_a_digit(of: Type, text: str) -> None:
-    """Of the digits that were given, none is another one in what is stored."""
+    """Check that the stored value has every given digit."""
     with np.errstate(over="ignore", under="ignore"):
         kept = _KINDS[of.name](float(text))
     if keeps_number(of, text) and np.isfinite(kept) and kept:

@@ -21,7 +21,7 @@ A, B = Partition("events.a", 0), Partition("events.b", 0)
 
 
 class _Ground:
-    """Kafka as a reader sees it; what it does not have, nobody tells."""
+    """Kafka as a reader sees it; missing partitions are not reported."""
 
     def __init__(self) -> None:
         self.settled = {A: 5, B: 5}

@@ -109,7 +109,7 @@ def test_while_no_broker_answers_a_plan_waits_and_a_look_does_not() -> None:
 
 @contextmanager
 def _silent() -> Iterator[int]:
-    """The port of a process that is frozen: its machine takes connections, and nobody answers."""
+    """The port of a frozen process, whose machine accepts connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

@@ -28,7 +28,7 @@ def test_less_other_and_missing_are_wrong() -> None:
 
 
 class _Away:
-    """An admin client that asks a broker that is gone, or that does not answer."""
+    """An admin client of a broker that has ended or does not answer."""
 
     def __init__(self, error: type[Exception]) -> None:
         self._error = error

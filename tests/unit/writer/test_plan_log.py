@@ -77,7 +77,7 @@ def test_a_process_that_survived_a_failure_did_not_crash() -> None:
 
 
 class _Ranges(tuple[Range, ...]):
-    """Counts how often it is gone through."""
+    """Counts its iterations."""
 
     __slots__ = ()
     seen = 0
@@ -88,7 +88,7 @@ class _Ranges(tuple[Range, ...]):
 
 
 def test_planned_ranges_of_a_partition_are_found_without_scanning_every_plan() -> None:
-    """A hundred writers' plans of five hundred partitions held the loop for seconds with each new leader."""
+    """A hundred plans of five hundred partitions must not block the loop for seconds."""
     plan_log = PlanLog()
     for epoch in range(100):
         _plan(

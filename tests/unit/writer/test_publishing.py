@@ -12,7 +12,7 @@ from shared.topics import OWN_TOPICS
 
 
 class _Producer:
-    """Takes records up to a size; what is larger is refused by the broker, or by the client itself."""
+    """Accepts records up to a size; larger ones are refused by the broker or by the client."""
 
     def __init__(self, most: int, *, itself: bool = False, error: KafkaError | None = None) -> None:
         self._most, self._itself = most, itself

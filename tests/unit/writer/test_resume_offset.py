@@ -26,7 +26,7 @@ EPOCH = 2
 
 
 class _Log:
-    """A log from `begin` to 12, of which leaders after the kept one began at `cut`."""
+    """A log from `begin` to 12; leaders after the stored epoch began at `cut`."""
 
     def __init__(self, cut: int) -> None:
         self.cut = cut
@@ -51,7 +51,7 @@ class _Yes:
 
 
 class _Scene:
-    """The writer stands at 6, and of what a dead one had planned above it nothing is settled."""
+    """The writer is at offset 6, and nothing of an ended writer's plan above it is settled."""
 
     def __init__(self, cut: int) -> None:
         self.plan_log, routes = PlanLog(), Routes("main")
@@ -86,7 +86,7 @@ class _Scene:
         assert P in self.partitions.halted
 
     async def go_on(self) -> int | None:
-        """Where it goes on; None: it is halted as before."""
+        """The offset at which it continues; None: it is halted as before."""
         await self.partitions._resume_accepted(IDS)
         line = self.plan_log.halts.accepted.get((TOPIC, 0))
         return line.start if line else None

@@ -20,7 +20,7 @@ _SCANNER = 100
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StatusServer]:
-    """One that is more patient than its test."""
+    """A client with a longer timeout than its test."""
     monkeypatch.setattr(page_server, "SILENT_SECONDS", 3600.0)
     server = StatusServer(Status(), "127.0.0.1", 0).start()
     yield server

@@ -49,7 +49,7 @@ class _Scene:
         self.cuts = LogCuts(log, self.plan_log, lambda _p, position: max(position.next_offset, self.furthest))
 
     def look(self) -> dict[Partition, int]:
-        """Where the partition is cut, if it is; what was found whole is written down, as the view does."""
+        """Return the offset of the cut, if any; verified epochs are stored, as by the view."""
         self.last_stable = {P: self.log.last_stable}
         cut = asyncio.run(self.cuts.find_cuts({P: self.position}, self.last_stable))
         for key, value in self.plan_log.leader_entries(
@@ -108,7 +108,7 @@ def test_a_ledger_that_comes_late_is_compared_too() -> None:
 
 @pytest.mark.parametrize(("end", "goes_on"), [(10, 10), (14, 10), (6, 6)])
 def test_an_epoch_that_no_leader_knows_halts_where_the_writer_stands(end: int, goes_on: int) -> None:
-    """Epochs that went back, or an epoch that somebody else wrote: what is settled lands no second time."""
+    """Lower epochs, or a foreign epoch: settled records do not land again."""
     scene = _Scene(_Log({7: 0}, 10), 10)
     scene.look()
     scene.log.begins, scene.log.end = {2: 0}, end

@@ -19,7 +19,7 @@ def _range(p: Partition, start: int = 0, end: int = 8) -> Range:
 
 
 class Driver:
-    """What a new process knows after others were killed; it settles what it plans."""
+    """The state of a new process after others were killed; it settles its plans."""
 
     def __init__(self, *plans: tuple[Range, ...]) -> None:
         plan_log = PlanLog(process="me")

@@ -204,7 +204,7 @@ def test_empty_range_waits_for_the_ranges_before_it(scene: Scene) -> None:
 
 @pytest.mark.parametrize("first", ["marker", "empty"])
 def test_a_marker_has_the_last_word_about_a_range_whichever_was_read_first(scene: Scene, first: str) -> None:
-    """They stand on the topic under different keys, so nothing says which is the later."""
+    """They have different keys on the topic, so their order is unknown."""
     if first == "empty":
         scene.pass_by(0, 20)
     scene.divert(10, 15, 5)
@@ -225,7 +225,7 @@ def test_repeated_empty_range_changes_nothing(scene: Scene) -> None:
 
 
 def test_nothing_is_missing_where_there_is_nothing(scene: Scene) -> None:
-    """A halted database whose own word is not there has nothing to replay of it."""
+    """A halted database without a stored decision has nothing to replay."""
     scene.pass_by(4, 9)
     start, end = scene.index.missing("db", Generation(NEW, A), 4, 9)
     assert start == end

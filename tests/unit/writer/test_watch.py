@@ -19,7 +19,7 @@ Serve = Callable[[socket.socket], Any]
 
 
 class Hole:
-    """A server that takes connections and does with the n-th of them what it is told; else nothing."""
+    """A server that accepts connections, and treats the n-th as the test requests."""
 
     def __init__(self, address: Any = ("127.0.0.1", 0), family: int = socket.AF_INET) -> None:
         self.listener = socket.socket(family)
@@ -95,7 +95,7 @@ def pass_patiences(watch: Watch, count: int, patience_seconds: float = _PATIENCE
 def attached(
     watch: Watch, patience_seconds: float, listener: socket.socket, host: str = "db.example.invalid"
 ) -> Iterator[tuple[Use, socket.socket, socket.socket]]:
-    """A connection to `listener` in use, and both of its ends; libpq says `host` of it."""
+    """A connection to `listener` in use, and both of its ends; libpq reports `host` for it."""
     with ExitStack() as stack:
         client = stack.enter_context(socket.socket(listener.family))
         client.connect(listener.getsockname())
@@ -176,7 +176,7 @@ def test_sockets_of_unix_are_asked_too(tmp_path: Path, address: str) -> None:
 
 
 def test_bytes_sent_by_the_server_count_as_activity(hole: Hole) -> None:
-    """Whoever should answer questions may be too busy: here nobody does."""
+    """A server whose probes are never answered."""
     with attached(Watch(), 1.5, hole.listener) as (use, client, server):
         for _ in range(40):
             server.sendall(b"x")
@@ -213,7 +213,7 @@ def fill(client: socket.socket) -> None:
 
 
 def test_bytes_buffered_by_a_stopped_server_are_no_activity_for_another_connection(hole: Hole) -> None:
-    """Its kernel takes what the buffer has room for; the next one to try must not hold up who waits."""
+    """The kernel buffers some data; the next attempt must not delay other callers."""
     watch = Watch()
     with attached(watch, 1.0, hole.listener) as (use, _, _):
         for _ in range(100):

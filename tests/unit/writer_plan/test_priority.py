@@ -30,7 +30,7 @@ _STAY = "print(os.getpid(), flush=True); time.sleep(600)"
 
 @contextmanager
 def _running() -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Run a program that gives way and stays; yield it, and the process in which it goes on."""
+    """Run a program with lowered priority that waits; yield it, and its child process."""
     command = [sys.executable, "-c", _SAY + _STAY]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as program:

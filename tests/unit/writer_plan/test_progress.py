@@ -16,7 +16,7 @@ _JVM = "import sys; sys.stderr.write('WARNING: Using incubator modules: x\\nwhat
 
 
 class Stream(io.StringIO):
-    """Tells when a line with some words was written."""
+    """Return the time at which a line with these words was written."""
 
     def __init__(self, words: str, *, is_terminal: bool = False) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ _MEMBERS = ("metadata", "event_name", "payload")
 
 
 def _in_order(members: Sequence[str], separators: tuple[str, str], context: bytes, payload: bytes) -> bytes:
-    """An envelope whose members stand in this order; `context` is more of it, as JSON."""
+    """An envelope with its members in this order; `context` is an additional member, as JSON."""
     parts = {
         "metadata": b'{"id":"a-1","timestamp":"2026-11-21T08:00:00Z","version":"1"}',
         "event_name": b'"bench"',
@@ -128,7 +128,7 @@ def _said(events: Events) -> list[Any]:
 
 
 def _alone(sample: Sequence[bytes | None]) -> list[Any]:
-    """The same, each value judged by the contracts' own words."""
+    """The same, with each value checked by its contract alone."""
     return [said for value in sample for said in _said(one_by_one.as_events([one_by_one.read_one(value)]))]
 
 
@@ -203,7 +203,7 @@ def test_value_that_is_not_a_single_json_document_is_refused_among_many_values()
 
 
 def test_common_values_pass_the_batch_check() -> None:
-    """Each would cost every value of its part a reading of its own."""
+    """Each would make every value of its part be parsed alone."""
     several = [
         b'{"id":"123e4567-e89b-12d3-a456-426614174000","t":"2026-11-21T08:00:00.123456+00:00"}',
         b'{"a": "x", "b": [1, 2], "c": {"d": "\\u00fc"}}',

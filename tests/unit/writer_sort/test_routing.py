@@ -19,7 +19,7 @@ from tests.fixtures.writer import PARTITION, arrivals, database_of, event
 
 
 def _many(n: int) -> Routes:
-    """So many routed types, each with a contract of its own."""
+    """Routed types, each with its own contract."""
     return Routes(
         "onramp",
         event_routes=tuple(EventRoute(f"type_{i}", "onramp", "public", f"table_{i}") for i in range(n)),
@@ -29,7 +29,7 @@ def _many(n: int) -> Routes:
 
 
 def _calls(work: Callable[[], Any]) -> int:
-    """How many functions `work` calls: what it costs, on any machine."""
+    """Return the number of function calls of `work`, a cost that is the same on any machine."""
     calls = 0
 
     def count(_: Any, what: str, __: Any) -> None:
