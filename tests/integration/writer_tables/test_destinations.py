@@ -163,7 +163,7 @@ def test_a_temporal_key_identifies_no_repeat(place: Place) -> None:
         "ALTER TABLE shop.orders DROP CONSTRAINT orders_pkey, ADD part int4range, ADD during daterange, "
         "ADD PRIMARY KEY (part, during WITHOUT OVERLAPS)"
     )
-    assert "a key tells a repeat" in [fact["text"] for fact in place.wrong()]
+    assert "a key identifies a repetition" in [fact["text"] for fact in place.wrong()]
 
 
 def test_a_column_of_onramps_that_would_change_its_values_is_named(place: Place) -> None:
