@@ -132,7 +132,7 @@ def _differing(reading: Reading, now: datetime) -> Iterator[Clause]:
 def _parked(reading: Reading) -> Iterator[Clause]:
     if parked := reading.locations.parked:
         text = _count(parked, "parked event needs", "parked events need")
-        yield Clause("wait", f"{text} a person.", "", "/parked")
+        yield Clause("wait", f"{text} an operator.", "", "/parked")
 
 
 def _count(n: int, one: str, many: str) -> str:

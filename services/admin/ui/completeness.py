@@ -19,7 +19,7 @@ def clauses(view: PageView) -> Iterator[Clause]:
     reading: TracersReading = view.state.tracers.reading
     if bad := len(reading.bad):
         noun = "path of tracers needs" if bad == 1 else "paths of tracers need"
-        yield Clause("err", f"{bad:,} {noun} a person.", reading.sentence, "/tracers")
+        yield Clause("err", f"{bad:,} {noun} an operator.", reading.sentence, "/tracers")
     yield from _lake(visible_lake(view))
     yesterday = of_yesterday(view)
     if yesterday and not yesterday.statement.adds_up:

@@ -112,7 +112,7 @@ def test_tracers_not_configured_lost_or_down_are_shown_on_their_page_and_the_ove
     show_tracers(service, lost, down="the connection is refused")
     html = browser.get("/tracers").text
     assert "Tracer does not answer" in words(html)
-    assert "Needs a person" in html
+    assert "Needs an operator" in html
     assert "<img" not in html
     overview = words(browser.get("/").text)
     assert "1 path of tracers needs an operator." in overview
@@ -205,7 +205,7 @@ def test_a_day_without_a_statement_is_refused_and_the_form_is_kept(
 
 def test_a_day_without_readings_and_one_that_is_being_made_are_empty(browser: Browser) -> None:
     assert "no reading of this database is stored" in words(browser.get(f"/statement?day={EARLIER}").text)
-    assert "being made" in words(browser.get("/statement").text)
+    assert "being computed" in words(browser.get("/statement").text)
 
 
 def test_the_statement_of_today_is_the_background_reading_also_while_kafka_is_down(

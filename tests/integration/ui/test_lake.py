@@ -54,7 +54,7 @@ def test_halted_late_and_unmaintained_tables_are_on_the_overview(
     show(service, LakeRow("flights", halted=HOSTILE), LakeRow("trains", error="disk full"), down="refused")
     html = browser.get("/lake").text
     assert "<img" not in html
-    assert "Needs a person" in html
+    assert "Needs an operator" in html
     assert "does not answer" in words(html)
     overview = words(browser.get("/").text)
     assert "1 table of the lake takes no events." in overview
