@@ -23,6 +23,7 @@ os.environ.setdefault("ONRAMP_INGEST_NEW_COUNTER_SECONDS", "0")
 os.environ.setdefault("ONRAMP_WRITER_NEW_COUNTER_SECONDS", "0")
 
 pytest_plugins = (
+    "tests.fixtures.early_failures",
     "tests.fixtures.second_try",
     "tests.fixtures.fix_browser",
     "tests.fixtures.fix_cost",
