@@ -3,10 +3,13 @@
 import re
 
 import psycopg2
+import pyarrow as pa
 import pytest
 from pydantic import SecretStr
 
+from services.writer.changes.append import append
 from services.writer.model.routes import Routes
+from services.writer.model.targets import Target
 from services.writer.park import outbox
 from services.writer.postgres.database import Database, configured
 from services.writer.postgres.migrations import migrate
@@ -18,6 +21,7 @@ from services.writer.settle.work_order import WorkOrder
 from shared import wire
 from shared.kafka_read.offsets import Generation, Range
 from shared.kafka_security import Brokers
+from shared.landing_columns import PAYLOAD
 from stack.postgres import Postgres
 from tests.fixtures.fix_kafka import HasBootstrap
 from tests.fixtures.writer import (
@@ -40,8 +44,8 @@ BAD = envelope("bad", payload=b'{"a":"\\u0000"}')
 def database(own_postgres: Postgres) -> Database:
     """The default database with the two roles of the page."""
     page = (ROOT / "docs/production.md").read_text("utf-8")
-    (script,) = re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    execute(own_postgres.dsn, script)
+    for script in re.findall(r"^```sql\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        execute(own_postgres.dsn, script)
     addresses = {}
     for role in ("onramp_writer", "onramp_ddl"):
         execute(own_postgres.dsn, f"ALTER ROLE {role} PASSWORD '{role}'")
@@ -89,6 +93,21 @@ def test_the_documented_rights_are_enough_and_no_more(
     ):
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             execute(database.dsn, forbidden)
+
+
+def test_documented_rights_let_the_writer_append_captured_changes(
+    database: Database, own_postgres: Postgres
+) -> None:
+    migrate(database)
+    target = Target("onramp", "landing", "shop_app_orders")
+    place = {"_topic": ["captured"], "_partition": pa.array([0], pa.int32()), "_offset": [0]}
+    changes = pa.table({**place, PAYLOAD: ['{"op": "c"}']})
+    with transaction(database, "driver") as conn:
+        appended = append(conn, database, target, changes)
+    assert not appended.parked
+    assert rows(own_postgres.dsn, "SELECT change->>'op' FROM landing.shop_app_orders") == [("c",)]
+    with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+        execute(database.dsn, "DELETE FROM landing.shop_app_orders")
 
 
 def test_a_right_that_is_missing_stops_the_writer_from_making_tables(
