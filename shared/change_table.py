@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from shared.postgres.names import MAX_NAME_BYTES
+
 #: Closed to producers: otherwise a change that no source sent would become a row.
 SCHEMA: Final = "landing"
 CHANGE: Final = "change"
@@ -18,7 +20,6 @@ TRANSACTION: Final = "transaction"
 _SEPARATOR: Final = "__"
 #: Marks a cut name; no other name has it.
 _CUT: Final = "~"
-_MAX_NAME_BYTES: Final = 63
 _DIGITS: Final = 12
 
 
@@ -44,10 +45,10 @@ def name_of(source: str, schema: str, table: str) -> str:
     """
     parts = (source, schema, table)
     plain = _SEPARATOR.join(parts)
-    if len(plain.encode()) <= _MAX_NAME_BYTES and all(map(_is_plain, parts)):
+    if len(plain.encode()) <= MAX_NAME_BYTES and all(map(_is_plain, parts)):
         return plain
     digest = sha256(orjson.dumps(parts)).hexdigest()[:_DIGITS]
-    head = plain.encode()[: _MAX_NAME_BYTES - _DIGITS - len(_CUT)].decode(errors="ignore")
+    head = plain.encode()[: MAX_NAME_BYTES - _DIGITS - len(_CUT)].decode(errors="ignore")
     return f"{head}{_CUT}{digest}"
 
 

@@ -162,8 +162,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "whole names",
-        "services/writer/sort/packets.py",
-        "or len(name.encode()) > _LONGEST_NAME_BYTES",
+        "shared/postgres/names.py",
+        "0 < len(text.encode()) <= MAX_NAME_BYTES and ",
         "",
         "tests/unit/writer tests/unit/writer_sort",
     ),

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from services.ops.registry.database_addresses import Places
 from services.ops.registry.tables import Creation, make_dropped_tables, make_tables
@@ -16,6 +16,7 @@ from shared.contracts.json_schema import compile_schema
 from shared.contracts.pair import Kind
 from shared.contracts.schema_references import TooCostlyError
 from shared.errors import UserError
+from shared.postgres.names import MAX_NAME_BYTES, is_name
 from shared.registry.changes import SchemaChange, schema_changes
 from shared.registry.difference import Difference, difference, too_large
 from shared.registry.editor import Editor
@@ -28,9 +29,6 @@ from shared.registry.merge import merge_file, with_deployed
 from shared.registry.sources import require_no_clash
 from shared.registry.transforms import require_fit
 from shared.settings import KafkaSettings, RegistrySettings
-
-#: Maximum bytes of a name: Postgres cuts longer ones.
-_MAX_NAME: Final = 63
 
 
 class State(StrEnum):
@@ -221,7 +219,7 @@ def _wrong(before: Snapshot, after: Snapshot, differs: Difference) -> str:
         except ValueError as error:
             return f"event_types.{name}.schema: {error}"
     if place := _without_name(after, differs):
-        return f"{place}: a name in Postgres has at most {_MAX_NAME} bytes, and no NUL"
+        return f"{place}: a name in Postgres has at most {MAX_NAME_BYTES} bytes, and no NUL"
     for name, event_type in after.event_types.items():
         topic = event_type.topic or ""
         if source := next((each for each in after.sources if wire.is_change_topic(topic, each)), ""):
@@ -240,8 +238,7 @@ def _without_name(after: Snapshot, differs: Difference) -> str:
     """Return the first differing destination that Postgres cannot name; empty without one."""
     for name in differs.put.get("event_types", {}):
         for index, each in enumerate(after.event_types[name].database_destinations):
-            names = (each.db_schema or "", each.table or "")
-            if any("\0" in part or len(part.encode()) > _MAX_NAME for part in names):
+            if not all(is_name(part) for part in (each.db_schema, each.table) if part):
                 return f"event_types.{name}.destinations.{index}"
     return ""
 

@@ -22,6 +22,7 @@ from shared import change_table
 from shared.errors import UserError
 from shared.landing_columns import PAYLOAD
 from shared.postgres.connect import has_table
+from shared.postgres.names import MAX_NAME_BYTES
 
 _FIELDS: Final = (
     Field("_partition", ("pg_catalog", "int4"), "integer"),
@@ -35,7 +36,6 @@ _CREATE: Final = """
     CREATE TABLE IF NOT EXISTS {table} ({columns});
     CREATE INDEX IF NOT EXISTS {index} ON {table} (_offset)
 """
-_MAX_NAME_BYTES: Final = 63
 #: By address and table name: the tables that exist.
 _known: Final[AnswerCache[tuple[str, str], bool]] = AnswerCache()
 
@@ -92,7 +92,7 @@ def _ensure_table(conn: connection, database: Database, target: Target) -> bool:
 
 def _creation(target: Target) -> sql.Composed:
     columns = sql.SQL(", ").join(sql.SQL(c.definition) for c in change_table.COLUMNS)
-    index = f"{target.table.encode()[: _MAX_NAME_BYTES - len('_at')].decode(errors='ignore')}_at"
+    index = f"{target.table.encode()[: MAX_NAME_BYTES - len('_at')].decode(errors='ignore')}_at"
     return sql.SQL(_CREATE).format(
         schema=sql.Identifier(target.schema),
         table=sql.Identifier(target.schema, target.table),

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from shared.errors import NOT_A_CHANGE, UserError
 from shared.parse.events import COLUMNS, Events
-
-_MAX_NAME_BYTES: Final = 63
+from shared.postgres.names import MAX_NAME_BYTES, is_name
 
 
 class _Source(msgspec.Struct, gc=False):
@@ -78,6 +77,6 @@ def _is_of_values(error: Exception) -> bool:
 
 def _named(source: _Source) -> SourceTable | UserError:
     for name in (source.schema, source.table):
-        if not name or "\0" in name or len(name.encode()) > _MAX_NAME_BYTES:
-            return UserError(NOT_A_CHANGE, f"a name has 1 to {_MAX_NAME_BYTES} bytes and no NUL", "/source")
+        if not is_name(name):
+            return UserError(NOT_A_CHANGE, f"a name has 1 to {MAX_NAME_BYTES} bytes and no NUL", "/source")
     return SourceTable(source.schema, source.table)

@@ -14,10 +14,9 @@ from psycopg2.extras import execute_values
 from shared.errors import FENCED, LEDGER_GAP, InfrastructureError
 from shared.kafka_read.offsets import Generation, Partition, Range
 from shared.outcomes import Outcome
+from shared.postgres.names import MAX_NAME_BYTES
 
 _SESSION: Final = "onramp-writer"
-#: Postgres cuts longer names, and the partition is at the end.
-_MAX_NAME_LENGTH: Final = 63
 _CLAIM: Final = """
     INSERT INTO onramp.ledger (topic_id, topic, partition, next_offset, epoch) VALUES %s
     ON CONFLICT (topic_id, partition) DO UPDATE SET epoch = greatest(ledger.epoch, excluded.epoch)
@@ -167,7 +166,8 @@ def session_name(ranges: Sequence[Range]) -> str:
         return _SESSION
     first = ranges[0].partition
     tail = f"/{first.number}" + (f" +{len(ranges) - 1}" if len(ranges) > 1 else "")
-    room = _MAX_NAME_LENGTH - len(_SESSION) - 1 - len(tail)
+    # Postgres cuts longer names, and the partition is at the end; the names of topics are ASCII.
+    room = MAX_NAME_BYTES - len(_SESSION) - 1 - len(tail)
     topic = first.topic if len(first.topic) <= room else f"{first.topic[: room - 1]}~"
     return f"{_SESSION} {topic}{tail}"
 

@@ -22,11 +22,10 @@ from shared.errors import (
     UNSUPPORTED_DESTINATION,
     UserError,
 )
+from shared.postgres.names import MAX_NAME_BYTES, is_name
 
 SUPPORTED: Final = "postgres"
 _LIST: Final = "/pipeline_context/destinations"
-#: Maximum bytes of a name.  Postgres truncates longer names, and another table could have the short name.
-_LONGEST_NAME_BYTES: Final = 63
 
 
 class Destination(msgspec.Struct, forbid_unknown_fields=True):
@@ -128,7 +127,7 @@ def _database(destination: Destination, routing: RouteLookup) -> str:
 
 def _check_name(name: str, pointer: str) -> None:
     """Reject a name that Postgres would truncate or misread; the catalog decides whether others exist."""
-    if not name or "\0" in name or len(name.encode()) > _LONGEST_NAME_BYTES:
+    if not is_name(name):
         raise UserError(
-            BAD_DESTINATION, f"a name has 1 to {_LONGEST_NAME_BYTES} bytes and no NUL character", pointer
+            BAD_DESTINATION, f"a name has 1 to {MAX_NAME_BYTES} bytes and no NUL character", pointer
         )
