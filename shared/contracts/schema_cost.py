@@ -211,10 +211,7 @@ def _own_cost(schema: Node) -> int:
     if len({type(each) for each in listed if each is not None and not isinstance(each, bool)}) > 1:
         compared += len(listed)
     dependent = sum(len(map_of(schema.get(key))) for key in _BY_FIELD)
-    format_ = schema.get("format")
     whole = sum(isinstance(schema.get(key), int) for key in (*BOUNDS, "multipleOf"))
-    of_text = _FORMATS.get(format_, 0) if isinstance(format_, str) else 0
-    of_text += _CONTENT if "contentMediaType" in schema else 0
     return (
         1
         + len(schema)
@@ -222,16 +219,21 @@ def _own_cost(schema: Node) -> int:
         + compared
         + dependent * _DEPENDENT
         + whole * _WHOLE
-        + of_text
+        + _slow_text_cost(schema)
         + _fraction_cost(schema)
     )
 
 
 def _text_cost(schema: Node) -> int:
     """Return the cost of a character, by a subschema's own keywords."""
+    return len(schema.keys() & _OF_TEXT) + _slow_text_cost(schema)
+
+
+def _slow_text_cost(schema: Node) -> int:
+    """Return the cost of a character by keywords that parse a text."""
     format_ = schema.get("format")
     of_format = _FORMATS.get(format_, 0) if isinstance(format_, str) else 0
-    return len(schema.keys() & _OF_TEXT) + of_format + _CONTENT * ("contentMediaType" in schema)
+    return of_format + _CONTENT * ("contentMediaType" in schema)
 
 
 def _members_cost(schema: Node) -> int:
