@@ -124,11 +124,11 @@ def test_source_and_published_tables_stay_equal_under_changes_and_process_kills(
     for left, name in zip(range(len(victims), 0, -1), victims, strict=True):
         before = warehouse.merged()
         killer = threading.Thread(target=warehouse.kill, args=(name,))
-        churn.run(TRANSACTIONS, 1 / left, amid=killer.start)
+        churn.run(TRANSACTIONS, 1 / left, interruption=killer.start)
         killer.join()
         _answers(warehouse.source)
         eventually(lambda: warehouse.merged() > before, PATIENCE)  # noqa: B023 - called within the turn
-    churn.run(TRANSACTIONS, 1, amid=lambda: None)
+    churn.run(TRANSACTIONS, 1, interruption=lambda: None)
     assert churn.is_whole
 
     warehouse.is_equal()

@@ -119,7 +119,7 @@ def test_names_come_out_as_they_are_and_those_that_would_stop_all_stay_out(shop:
         )
         all_equal(shop, tables, ("id", "v"))
         all_equal(shop, wide, COLUMNS)
-        # Each is read again as well.
+        # Each also has a re-snapshot.
         again = (*tables, *wide)
         shop.execute(*(named("ALTER TABLE app.{} ADD more int DEFAULT 5", name) for name in again))
         eventually(lambda: reconciler.reconcile() and not pending(shop), 120)

@@ -70,7 +70,7 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
 
     # The ALTER with the TRUNCATE asked for it; of transactions before it nothing is looked for.
     eventually(is_read_again)
-    # One amid the others, and the last, which only the slot's confirmed position tells from one on its way.
+    # One between the others, and the last, which only the confirmed position of the slot proves lost.
     shop.execute("INSERT INTO app.orders (id, note) VALUES (9, 'a'), (10, 'b'), (11, 'c')")
     shop.execute("INSERT INTO app.orders (id, note) VALUES (12, 'last')")
     assert equal(shop, "orders", "id, note, n")
@@ -82,8 +82,8 @@ def test_public_tables_are_what_the_source_has(shop: Captured) -> None:
         return [fix for _, fix in _lost(shop)] == [f"onramp sources resync {shop.name}"] * 2
 
     eventually(told, 60)
-    amid, last = (detail for detail, _ in _lost(shop))
-    assert "made 3 changes of app.orders, and 2 of them have landed" in amid
+    inner, last = (detail for detail, _ in _lost(shop))
+    assert "made 3 changes of app.orders, and 2 of them have landed" in inner
     assert "made 1 changes of app.orders, and 0 of them have landed" in last
     reconciler.close()
 
@@ -114,7 +114,7 @@ def test_a_table_is_read_again_although_kafka_connect_is_killed_amid_it(shop: Ca
     reconciler = shop.new_reconciler()
     flows(reconciler)
     assert equal(shop, "items", "id, body")
-    # No event says that these rows are gone: it is what the table is read again for.
+    # No event says that these rows are gone: it is the reason of the re-snapshot.
     shop.execute("DROP TABLE app.items_gone")
     eventually(lambda: reconciler.reconcile() and pending(shop), 60)
     with unreadable_from(shop, "app.items_kept"):

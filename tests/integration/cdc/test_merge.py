@@ -135,7 +135,7 @@ def test_a_snapshot_begins_the_table_empty(desk: Desk, most: int) -> None:
     desk.key = None
     rows = [{"id": i, "note": "s"} for i in range(3)]
     again = Stream().snapshot(rows)
-    del again.values[2:]  # the connector was killed amid it
+    del again.values[2:]  # the connector was killed during it
     desk.tell().land(again, Stream().snapshot(rows), Stream().insert(id=9, note="n")).merge(most)
     assert desk.rows() == [(0, "s"), (1, "s"), (2, "s"), (9, "n")]
     desk.land(Stream(at=5000).snapshot(rows[:1])).merge(most)
@@ -248,7 +248,7 @@ def test_values_that_a_new_type_does_not_take_are_passed_over_when_the_table_is_
     desk.land(Stream(at=1400).insert(id=3, note=3)).merge(most)
     assert desk.rows() == [(1, 2), (2, 2), (3, 3)]
     assert desk.model()["changes"] == 6
-    desk.land(before).merge(most)  # the connector was killed amid it
+    desk.land(before).merge(most)  # the connector was killed during it
     assert desk.rows() == [(1, 2), (2, 2), (3, 3)]
 
 

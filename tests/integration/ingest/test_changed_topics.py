@@ -84,7 +84,7 @@ async def test_a_changed_limit_is_known_soon(
 
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings have not been read again yet."""
+    """The gateway has not polled the settings yet."""
     monkeypatch.setattr(kafka_topics.TopicManager, "_remember", lambda *_: None)
 
 
